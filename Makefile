@@ -141,6 +141,7 @@ bench: $(VENV)/.ready  ## compare with HuggingFace generate on this machine
 	$(BIN)/python -m benchmarks.cpu.step $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.cpu.preempting $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.cpu.engine $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.cpu.capstone $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.cpu.speculation $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.cpu.speculation_exact $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.cpu.server $(BENCH_FLAGS)

@@ -3,8 +3,8 @@
     python tiny_vllm.py FOLDER "Once upon a time" "Why is the sky blue?"
 
 FOLDER holds a Qwen3 model as HuggingFace stores it: config.json, *.safetensors and, for
-texts, tokenizer.json. A step of the engine computes the next tokens of all sequences in
-one forward; K and V lie in blocks, which a table of each sequence names.
+texts, tokenizer.json. A step of the engine computes the next tokens of many sequences
+in one forward; K and V lie in blocks, which a table of each sequence names.
 
 Z_capstone.ipynb builds this file in eight steps. Brackets name the lessons of a part.
 """
@@ -50,7 +50,7 @@ class Sequence:
     options: Options
     generator: torch.Generator
     table: list[int] = field(default_factory=list)
-    hashes: list[bytes] = field(default_factory=list)  # of its full blocks, published
+    hashes: list[bytes] = field(default_factory=list)  # of its full blocks
     num_computed: int = 0  # so many tokens have K and V
     num_new: int = 0  # so many more get them in this step
 
@@ -139,7 +139,7 @@ class Qwen3:
         self.weights: dict[str, Tensor] = {}
         for path in sorted(Path(folder).glob("*.safetensors")):
             self.weights |= load_file(path, device=device)
-        dtype = getattr(torch, config["dtype"])
+        dtype = getattr(torch, config.get("dtype") or config["torch_dtype"])
         self.weights = {name: w.to(dtype) for name, w in self.weights.items()}
         exponents = torch.arange(0, self.dim, 2, device=device) / self.dim
         self.frequencies = base**-exponents
@@ -243,6 +243,7 @@ def group(
     rows = torch.tensor(first_rows, device=device)[:, None] + new
     positions = torch.tensor(starts, device=device)[:, None] + new
     longest = max(map(len, contexts))
+    # Any slot would do: nobody sees what fills up.
     filled = [slots + [0] * (longest - len(slots)) for slots in contexts]
     sees = torch.arange(longest, device=device) <= positions[:, :, None]
     return rows, torch.tensor(filled, device=device), sees[:, None]
@@ -273,8 +274,10 @@ class Engine:
     def add(self, tokens: list[int], options: Options) -> int:
         """Ask for answers to a prompt; returns the request's number."""
         most = len(tokens) + options.max_new_tokens
-        if not tokens or most > len(self.pool.num_holders) * self.pool.block_size:
-            raise ValueError(f"{most} tokens, or an empty prompt, do not fit the pool")
+        if not tokens or options.max_new_tokens < 1:
+            raise ValueError("a prompt and its answer have at least one token each")
+        if most > len(self.pool.num_holders) * self.pool.block_size:
+            raise ValueError(f"{most} tokens do not fit the pool")
         generator = torch.Generator(self.device).manual_seed(options.seed)
         number = self.num_requests
         args = number, 0, list(tokens), len(tokens), options, generator
@@ -283,23 +286,25 @@ class Engine:
         return number
 
     @torch.inference_mode()
-    def step(self) -> Iterator[tuple[int, int, int]]:
-        """One forward. Yields (request, sample, token) of all that got a token."""
+    def step(self) -> list[tuple[int, int, int]]:
+        """One forward. Returns (request, sample, token) of all that got a token."""
+        chosen = []
         batch = self.schedule()
         inputs = ragged_batch(batch, self.pool.block_size, self.device)
         for seq, logits in zip(batch, self.model.forward(inputs), strict=True):
             seq.num_computed += seq.num_new
             self.publish_full(seq)
             if seq.num_computed < len(seq.tokens):
-                continue  # a part of a prompt
+                continue  # a part of a prompt, or of what was preempted
             is_first = len(seq.tokens) == seq.num_prompt
             family = [seq, *self.forks(seq)] if is_first else [seq]
             for one in family:
                 one.tokens.append(choose(logits, one.options, one.generator))
-                yield one.request, one.sample, one.tokens[-1]
+                chosen.append((one.request, one.sample, one.tokens[-1]))
                 if one.is_done:
                     self.release(one)
                     self.running.remove(one)
+        return chosen
 
     def schedule(self) -> list[Sequence]:
         """Who computes how many tokens: those who run first, then those who wait."""
@@ -308,7 +313,7 @@ class Engine:
             if budget and seq in self.running:  # not preempted meanwhile
                 seq.num_new = min(len(seq.tokens) - seq.num_computed, budget)
                 while not self.make_room(seq):
-                    loser = self.running.pop()  # the one that came last
+                    loser = self.running.pop()  # the last one: not in the batch yet
                     self.release(loser)
                     self.waiting.appendleft(loser)
                     if loser is seq:
@@ -361,7 +366,7 @@ class Engine:
         return range(block * size, block * size + size)
 
     def release(self, seq: Sequence) -> None:
-        """All its blocks go back, the last one first: it will be needed last."""
+        """All its blocks go back, the last one first: others are found without it."""
         for block in reversed(seq.table):
             self.pool.give_back(block)
         seq.table, seq.hashes, seq.num_computed = [], [], 0
@@ -370,6 +375,7 @@ class Engine:
         """Take the published blocks that begin as it does, but not its last token's."""
         size = self.pool.block_size
         parent = b""
+        # The last token is computed in any case: its logits choose the next one.
         for start in range(0, len(seq.tokens) - size, size):
             parent = self.pool.chain(parent, seq.tokens[start : start + size])
             block = self.pool.by_hash.get(parent)
@@ -389,8 +395,9 @@ class Engine:
             seq.hashes.append(self.pool.chain(parent, tokens))
             self.pool.publish(seq.table[i], seq.hashes[-1])
 
-    def forks(self, seq: Sequence) -> Iterator[Sequence]:
-        """The other samples of a request: each names the same blocks."""
+    def forks(self, seq: Sequence) -> list[Sequence]:
+        """The other samples of a request, which run now. Each names the same blocks."""
+        others = []
         for sample in range(1, seq.options.num_samples):
             generator = torch.Generator(self.device)
             generator.manual_seed(seq.options.seed + sample)
@@ -400,7 +407,8 @@ class Engine:
             for block in fork.table:
                 self.pool.share(block)
             self.running.append(fork)
-            yield fork
+            others.append(fork)
+        return others
 
     def stream(self) -> Iterator[tuple[int, int, int]]:
         """Steps until all are answered: (request, sample, token), as they come."""
@@ -408,7 +416,7 @@ class Engine:
             yield from self.step()
 
     def generate(self, prompts: list[list[int]], options: Options) -> list:
-        """The answers, prompts not included: one list of samples for each prompt."""
+        """The answers without the prompts: samples of each. Nobody else asks."""
         numbers = [self.add(tokens, options) for tokens in prompts]
         samples = range(options.num_samples)
         answers: dict = {number: [[] for _ in samples] for number in numbers}
@@ -434,7 +442,7 @@ def choose(logits: Tensor, options: Options, generator: torch.Generator) -> int:
 
 
 def main(folder: str, *texts: str) -> None:
-    """Answer all texts at once; print each when it is done."""
+    """Answer all texts at once, and print them."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(Path(folder, "tokenizer.json")))

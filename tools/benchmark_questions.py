@@ -71,8 +71,7 @@ their simulation, by `python -m benchmarks.cpu.replicas_simulated`. By prefix ov
 turns, tokens found: live {number(REPLICAS["hit_rate"]["live"])}, simulated \
 {number(REPLICAS["hit_rate"]["simulated"])}; mean time to the first token: live \
 {number(REPLICAS["ttft"]["live"])}, simulated {number(REPLICAS["ttft"]["simulated"])}. \
-Other programs ran beside the live replicas: \
-[appendix H](../notebooks/H_many_gpus.ipynb) tells more."""
+[Appendix H](../notebooks/H_many_gpus.ipynb) tells more."""
 
 
 def generation() -> Question:
@@ -93,7 +92,7 @@ def generation() -> Question:
         ("the pocket model, float32", "minipaged", "HuggingFace", "ratio"),
         rows,
         "HuggingFace gets the prompts as one padded batch. Where answers have many "
-        "lengths, it computes padding, and we do not. A single prompt gains nothing.",
+        "lengths, it computes padding, and we do not. A single prompt gains little.",
         f"; {report['threads']} threads",
     )
 
@@ -127,6 +126,42 @@ def batching() -> Question:
         f"ms in the mean, and {number(latency['static_ms'])} ms with static batches. "
         "An earlier version, in which a step did more beside the forward.",
         f"; {report['threads']} threads",
+    )
+
+
+def capstone() -> Question:
+    report = stored("cpu-capstone")
+    gaps = report["gaps_of_unlike_answers"]["tiny_vllm.py"]
+    closest = (
+        f"; where another one leaves it, the logits of the two tokens are at most "
+        f"{1e6 * max(gaps):.0f} millionths apart"
+        if gaps
+        else ""
+    )
+    names = {
+        "tiny_vllm.py": "[tiny_vllm.py](../notebooks/tiny_vllm.py), 450 lines",
+        "minipaged": "minipaged",
+        "generate": "HuggingFace `generate`, batches of 16",
+    }
+    rows = [
+        (said, report["tokens_per_second"][way], f"{report['lone_ms'][way]:.2f}")
+        for way, said in names.items()
+    ]
+    return Question(
+        "How fast is the capstone's file?",
+        ("cpu-capstone",),
+        "make bench-one NAME=capstone",
+        (
+            "64 requests of ShareGPT-like lengths, all there at once",
+            "tokens a second",
+            "a lone request, ms a token",
+        ),
+        rows,
+        f"The file makes {number(report['ratio_to_minipaged'])} of minipaged's tokens. "
+        f"Of its answers, {report['requests'] - len(gaps)} are those that `generate` "
+        f"gives to a prompt alone{closest}. It runs one model, and keeps no promises "
+        "about changed weights, windows, beams or logprobs.",
+        "; 1 thread",
     )
 
 
@@ -229,8 +264,7 @@ def replicas() -> Question:
         f"cache could find more than {share(report['repeated'], '.1%')}. With larger "
         f"pools, the simulator says, the difference is smaller. {sum(wrong)} of all "
         "answers differ from `generate`'s.",
-        f"; other programs ran (load {report['load_before']}); medians of {rounds} "
-        "rounds",
+        f"; load before: {report['load_before']}; medians of {rounds} rounds",
     )
 
 
@@ -426,6 +460,7 @@ def clicks() -> Question:
 ON_A_CPU = (
     generation,
     batching,
+    capstone,
     scarce,
     server,
     replicas,

@@ -273,6 +273,8 @@ too_small_a_pool = my_schedule
 
 def my_add(self, tokens, options):
     room = self.pool.block_size * len(self.pool.num_holders)
+    if options.max_new_tokens == 0:
+        raise ValueError("it has nothing to say")
     if len(tokens) == 0 or len(tokens) + options.max_new_tokens > room:
         raise ValueError("it never fits")
     g = torch.Generator(self.device).manual_seed(options.seed)

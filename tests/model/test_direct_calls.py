@@ -46,15 +46,45 @@ def test_the_same_numbers_to_the_bit(name):
     assert not any(map(is_direct, model.modules()))  # the user's model stays
 
 
-def test_norms_take_one_call():
-    model = copy.deepcopy(tiny_model("qwen3"))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_norms_take_few_calls(dtype):
+    model = copy.deepcopy(tiny_model("qwen3")).to(dtype)
     twin = twin_of(model)
     call_directly(twin)
     with torch.profiler.profile() as profiled:
         logits(twin)
     counts = {event.key: event.count for event in profiled.key_averages()}
     norms = [m for m in model.modules() if "RMSNorm" in type(m).__name__]
-    assert counts["aten::rms_norm"] == len(norms) > 4
+    name = "rsqrt_" if dtype == torch.float32 else "rms_norm"
+    assert counts[f"aten::{name}"] == len(norms) > 4
+
+
+@pytest.mark.parametrize("size", [16, 192, 1000])
+@pytest.mark.parametrize("num_tokens", [1, 3, 700])
+def test_a_norm_is_right_to_the_bit_in_all_sizes(num_tokens, size):
+    torch.manual_seed(size)
+    model = copy.deepcopy(tiny_model("llama"))
+    model.model.norm = norm = LlamaRMSNorm(size)
+    nn.init.normal_(norm.weight)
+    twin = twin_of(model)
+    call_directly(twin)
+    x = 9 * torch.randn(num_tokens, 2, size)
+    before = x.clone()
+    with torch.inference_mode():
+        assert torch.equal(twin.model.norm(x), norm(x))
+    assert torch.equal(x, before)
+
+
+def test_settings_are_looked_up_at_once_where_names_are_plain():
+    plain, renamed = tiny_model("qwen3"), tiny_model("gpt2")
+    for model, is_plain in (plain, True), (renamed, False):
+        twin = twin_of(model)
+        call_directly(twin)
+        kind = type(twin.config)
+        assert (kind.__getattribute__ is object.__getattribute__) is is_plain
+        assert isinstance(twin.config, type(model.config))
+        assert twin.config.hidden_size == model.config.hidden_size
+        assert type(model.config).__getattribute__ is not object.__getattribute__
 
 
 class OtherNorm(LlamaRMSNorm):

@@ -473,13 +473,18 @@ TOO_SMALL_A_POOL: Mistakes = {
 A_STREAM: Mistakes = {
     "a request that can never fit must be refused by a ValueError": (
         "add",
-        "not tokens or most > len(self.pool.num_holders) * self.pool.block_size",
-        "not tokens",
+        "most > len(self.pool.num_holders) * self.pool.block_size",
+        "False",
     ),
     "an empty prompt must be refused by a ValueError": (
         "add",
-        "not tokens or most",
-        "most",
+        "not tokens or options",
+        "options",
+    ),
+    "an answer of no token must be refused by a ValueError": (
+        "add",
+        " or options.max_new_tokens < 1",
+        "",
     ),
     "the answer needs room, too": (
         "add",
@@ -509,7 +514,7 @@ A_STREAM: Mistakes = {
     ),
     "a part of a prompt brings no token": (
         "step",
-        "continue  # a part of a prompt",
+        "continue  # a part of a prompt, or of what was preempted",
         "pass",
     ),
     "with the first token, the other samples begin": (

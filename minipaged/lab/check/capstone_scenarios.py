@@ -348,7 +348,7 @@ def _planned(engine: Any, pool: str) -> Told:
 def a_stream(tiny: ModuleType) -> Told:
     """Requests that are refused, end at once, come in parts, or fork."""
     engine = tiny.Engine(POCKET, num_blocks=10, block_size=4)
-    for tokens, most in ([5] * 50, 3), ([5] * 30, 11), ([], 3):
+    for tokens, most in ([5] * 50, 3), ([5] * 30, 11), ([], 3), ([5] * 3, 0):
         try:
             engine.add(tokens, tiny.Options(max_new_tokens=most))
             said = "nothing"
