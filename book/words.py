@@ -15,9 +15,9 @@ from tools.lesson_tables import lessons
 
 # Everyday words, or words of other fields: to be looked up, not to be linked at sight.
 EVERYDAY = frozenset(
-    """accept agreement balance barrier border branch budget capture consumer grid guess
+    """accept agreement balance barrier branch budget capture consumer grid guess
     ladder lap latency merge pending persistent piece pipeline place policy producer
-    program publish register reject ring scale share spill spine split stage step
+    program publish register reject ring scale share spill split stage step
     stretch sweep turn wave""".split()
 ) | {"under way"}
 SECTION = re.compile(r"^## Words\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)

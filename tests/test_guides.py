@@ -43,6 +43,8 @@ def test_files_modules_and_targets_that_are_named_are_there(path):
         ("`benchmarks/gpu/NAME.json`", "benchmarks/gpu/NAME.json"),
         ("`python -m benchmarks.cpu.absent`", "benchmarks.cpu.absent"),
         ("`make PYTHON=python3.12 absent`", "make absent"),
+        ("`MODEL=one make absent`", "make absent"),
+        ("```\nplease make sure\ncd x && make absent\n```", "make absent"),
     ],
 )
 def test_what_is_named_in_vain_is_found(text, found):

@@ -15,7 +15,9 @@ CODE = re.compile(r"^```.*?^```|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 FOLDERS = "benchmarks figures findings minipaged notebooks tests tools".split()
 PATH = re.compile(rf"(?<![\w./-])(?:{'|'.join(FOLDERS)})/[\w./*-]*")
 MODULE = re.compile(r"python -m ((?:benchmarks|tools)\.[\w.]+)")
-MAKE = re.compile(r"\bmake ((?:[A-Z_]+=\S+ )*)([a-z][a-z-]*)")
+# A command begins a line or `code`, or follows another; "please make sure" is none.
+SET = r"(?:[A-Z_]+=\S+ )*"
+MAKE = re.compile(rf"(?:^|[`;&|$]) *{SET}make {SET}([a-z][a-z-]*)", re.MULTILINE)
 
 
 def missing(text: str) -> list[str]:
@@ -31,5 +33,5 @@ def _named(code: str) -> Iterator[tuple[str, bool]]:
         yield name, any(ROOT.glob(pattern))
     for name in MODULE.findall(code):
         yield name, (ROOT / Path(*name.split("."))).with_suffix(".py").is_file()
-    for _, name in MAKE.findall(code):
+    for name in MAKE.findall(code):
         yield f"make {name}", name in TARGETS

@@ -24,7 +24,7 @@ def stretches_for_k(block_size: int, is_turned: bool) -> int:
 def runs_of_k(block_size: int, is_turned: bool) -> tuple[int, int]:
     """In how many runs the numbers lie that are needed, and how long a run is.
 
-    Side by side: all numbers of a slot. Turned round: a number of all slots of a block.
+    Side by side: all numbers of a slot. Transposed: a number of all slots of a block.
     """
     if not is_turned:
         return TILE, DIM

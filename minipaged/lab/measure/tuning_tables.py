@@ -120,7 +120,7 @@ def slow_lines(tuning: Tuning, batches: list[str]) -> list[str]:
         f"{len(slow)} without a fault are slower than 80% of the best:",
         f"  {len(slow) - len(more)} have less than {twice:.1f} MB under way;",
         f"  of the other {len(more)}, {len(more) - len(rest)} have 8 warps,",
-        f"  and of those left, {waves} of {len(rest)} several waves",
+        f"  and of those left, {waves} of {len(rest)} need several waves",
     ]
 
 

@@ -78,7 +78,7 @@ def plot_beam_tree(
     signs = [(strong("A"), f"leads to a beam of step {len(steps)}")]
     signs += [(behind_words(soft("A")), "leads to none")]
     x = sheet.legend(0, bottom + 68, signs)
-    legend = "letters: the tables; ×: runs no more"
+    legend = "letters: the tables; ×: has stopped"
     sheet.write(x, bottom + 68, legend, color=sheet.look.quiet)
     return render(sheet.finish(bottom + 76))
 

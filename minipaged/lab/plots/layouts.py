@@ -21,7 +21,7 @@ from minipaged.lab.plots.render import Figure, render
 HIGH = 30.0  # pixels of a strip; as many stretches are drawn as there are names
 NUMBER, HAIR = 3.0, 1.0  # pixels: of a number, and to the next one
 NAMES = "first", "second", "third", "fourth", "fifth"
-LAYOUTS = {  # is K turned round? its shape, and what lies side by side
+LAYOUTS = {  # is K transposed? its shape, and what lies side by side
     False: (
         "[slots, heads, DIM]",
         "all numbers of a slot side by side, head after head",

@@ -157,7 +157,7 @@ def wait_full(ring, number):
 
 @gluon.jit
 def has_read(ring, number):
-    """A consumer needs the ring's tile `number` no more."""
+    """A consumer is done with the ring's tile `number`."""
     tiles, _, empty = ring
     mbarrier.arrive(empty.index(number % tiles.shape[0]))
 

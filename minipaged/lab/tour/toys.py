@@ -17,12 +17,12 @@ class WordPool:
         return self.share(self.free_ids.pop())
 
     def share(self, block_id: int) -> int:
-        """Count a holder more."""
+        """Add a holder."""
         self.holders[block_id] += 1
         return block_id
 
     def release(self, block_id: int) -> None:
-        """Count a holder fewer; the last one makes the block free."""
+        """Remove a holder; the last one makes the block free."""
         self.holders[block_id] -= 1
         if self.holders[block_id] == 0:
             self.free_ids.append(block_id)
@@ -41,7 +41,7 @@ class WordTable:
         self.pool, self.block_ids, self.num_tokens = pool, list(block_ids), num_tokens
 
     def append(self) -> None:
-        """Make room for a word more."""
+        """Make room for one more word."""
         if self.num_tokens % self.pool.block_size == 0:
             self.block_ids.append(self.pool.allocate())
         self.num_tokens += 1
