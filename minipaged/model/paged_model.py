@@ -47,7 +47,8 @@ class PagedModel(Unpicklable):
     """A model that computes ragged batches, with K and V in blocks.
 
     Except for attention and its memory, the model's code runs unmodified. Only on a
-    CPU, an RMSNorm may be torch's, of the same numbers: see `direct_calls.py`.
+    CPU, an RMSNorm may be computed by fewer calls of torch, to the same bits: see
+    `direct_calls.py`.
 
     Attributes:
         model: the user's, which stays as it is.
