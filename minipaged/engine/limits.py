@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerBase
 from minipaged.errors import require_counts
 from minipaged.model.paged_model import PagedModel
 from minipaged.scheduling.clock import Clock
-from minipaged.scheduling.observer import Observer
+from minipaged.scheduling.observer import check_observers
 from minipaged.scheduling.request import Request
 
 if TYPE_CHECKING:
@@ -68,14 +68,7 @@ def sizes_of_steps(
 
 def check_parts(observers: Iterable[Any], clock: Any, tokenizer: Any) -> None:
     """Raise TypeError for objects that an engine cannot use later."""
-    if not isinstance(observers, Iterable):
-        raise TypeError(f"observers must be a list of them, got {observers!r:.60}")
-    for observer in observers:
-        if not isinstance(observer, Observer):
-            raise TypeError(
-                "observers must be of mp.Observer or its subclasses, got "
-                f"{observer!r:.60}"
-            )
+    check_observers(observers)
     if clock is not None and not isinstance(clock, Clock):
         raise TypeError(
             f"clock must be a Clock (minipaged.scheduling.clock), got {clock!r:.60}"

@@ -1,6 +1,6 @@
 """Lesson 2: a HuggingFace model over a pool of blocks (paper, section 4.3)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -35,7 +35,7 @@ from minipaged.model.probe import (
 )
 from minipaged.model.settings import Settings
 from minipaged.model.twin import make_twin
-from minipaged.scheduling.observer import Observers
+from minipaged.scheduling.observer import Observer, Observers, check_observers
 from minipaged.scheduling.plan import Plan
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class PagedModel(Unpicklable):
         deterministic: does a text not depend on what else is computed?
         kv_scales: of K and V in 8 bits, and what they cost; None without.
         num_embeddings: the number of token ids.
-        observers: they are told what happens.
+        observers: they are told what happens; `observers.append(...)` adds one.
         alone: lets one thread in at a time.
         ranks: the processes that share the model's heads; None if it has one process.
 
@@ -148,7 +148,7 @@ class PagedModel(Unpicklable):
         self.dtype = layers[0].dtype
         self.device = layers[0].device
         self.num_embeddings = num_embeddings(model)
-        self.observers = Observers()
+        self._observers = Observers()
         self.alone = Alone()
         self.kv_scales: KVScales | None = None
         require_counts(block_size=block_size)
@@ -204,6 +204,18 @@ class PagedModel(Unpicklable):
         if self.deterministic:
             attention = resolve_deterministic(attention)
         self._attention = exchange_attention(attention, self.cache)
+
+    @property
+    def observers(self) -> Observers:
+        """They are told what happens: a list, to which you append, or which you set.
+
+        Engines that were made before are watched by those that were set, too.
+        """
+        return self._observers
+
+    @observers.setter
+    def observers(self, observers: Iterable[Observer]) -> None:
+        self._observers[:] = check_observers(observers)
 
     def compute(self, plan: Plan) -> tuple[RaggedBatch, Tensor]:
         """The plan's batch, and the logits that it asks for: see `forward`."""

@@ -1,6 +1,6 @@
 """Lesson 2: observers of a run, and what they are told, when."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from inspect import isfunction
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 class Observer:
     """Is told what happens on a PagedModel, while the model's `observers` include it.
+
+    `paged.observers.append(observer)` adds it, and `.remove(observer)` takes it out.
 
     Override the methods that you need; by default they do nothing. An observer looks
     and changes nothing. If it raises an exception, the run ends.
@@ -69,6 +71,20 @@ class Observer:
 
     def committed(self, plan: "Plan") -> None:
         """The step is over: full blocks are published, ended sequences are freed."""
+
+
+def check_observers(observers: Iterable[Any]) -> list[Observer]:
+    """A list of them; raise TypeError if anything else is among them."""
+    if not isinstance(observers, Iterable):
+        raise TypeError(f"observers must be a list of them, got {observers!r:.60}")
+    found = list(observers)
+    for observer in found:
+        if not isinstance(observer, Observer):
+            raise TypeError(
+                "observers must be of mp.Observer or its subclasses, got "
+                f"{observer!r:.60}"
+            )
+    return found
 
 
 class Observers(list[Observer], Observer):

@@ -378,6 +378,35 @@ def test_aborted_by_an_observer_in_the_middle_of_a_step():
     check_idle(engine)
 
 
+def test_observers_may_be_set_and_appended_to():
+    class Counts(mp.Observer):
+        num_steps = 0
+
+        def committed(self, plan):
+            self.num_steps += 1
+
+    engine = make()  # before they are set
+    paged = engine.paged
+    one, other = Counts(), Counts()
+    paged.observers = [one]
+    paged.observers += [other]
+    engine.add(PROMPTS[0], config(4))
+    engine.run()
+    assert one.num_steps == other.num_steps == engine.stats.num_steps > 0
+    before = one.num_steps
+    mp.generate(paged, PROMPTS[:1], config(4))
+    assert one.num_steps == other.num_steps > before
+    with pytest.raises(TypeError, match=r"of mp\.Observer or its subclasses"):
+        paged.observers = [one, print]
+    with pytest.raises(TypeError, match="a list of them"):
+        paged.observers = one
+    assert paged.observers == [one, other]
+    paged.observers = []
+    before = one.num_steps
+    mp.generate(paged, PROMPTS[:1], config(4))
+    assert one.num_steps == before
+
+
 def test_what_can_never_fit_has_an_error_of_its_own():
     """Scenario 35: it never waits for ever, and the others go on."""
     engine = make(8)

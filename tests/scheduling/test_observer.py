@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from minipaged.scheduling.observer import Observer, Observers
+from minipaged.scheduling.observer import Observer, Observers, check_observers
 
 METHODS = [name for name, one in vars(Observer).items() if inspect.isfunction(one)]
 EVENTS = [name for name in METHODS if name not in ("save_counts", "restore_counts")]
@@ -58,3 +58,11 @@ def test_there_are_as_many_events_as_the_design_wants():
 def test_nobody_is_told_of_what_is_no_event():
     with pytest.raises(AttributeError, match="finished"):
         Observers().finished()
+
+
+def test_only_observers_are_observers():
+    one = Observer()
+    assert check_observers(iter([one])) == [one]
+    for wrong in (one, 5, None, [one, 5], [Observer]):
+        with pytest.raises(TypeError, match="observers must be"):
+            check_observers(wrong)
