@@ -25,6 +25,7 @@ from minipaged.serving.metrics import Metrics
 from minipaged.serving.pool_page import add_pool_page
 from minipaged.serving.pool_watch import PoolWatch
 from minipaged.serving.protocol import (
+    MUST_BE,
     REFUSED,
     ChatRequest,
     CompletionRequest,
@@ -232,14 +233,29 @@ def _add_errors(app: FastAPI) -> None:
 
 def _first_fault(error: RequestValidationError) -> ApiError:
     """The first field at fault, and what is wrong with it."""
-    fault = error.errors()[0]
+    faults = error.errors()
+    # Of a field with several types, pydantic tells for each why the value is not it.
+    fault = next((one for one in faults if one["type"] == "value_error"), faults[0])
+    if fault["type"] == "json_invalid":
+        return ApiError(400, "the body is not valid JSON")
     place = [str(part)[:60] for part in fault["loc"][1:]]
+    if not place and isinstance(fault["input"], bytes):  # it was not read as JSON
+        return ApiError(
+            400, "send the body as JSON, with the header Content-Type: application/json"
+        )
+    if not place and fault["type"] in ("missing", "model_attributes_type"):
+        return ApiError(400, "the body must be a JSON object")
     param = place[0] if place else None
+    message = f"{'.'.join(place) or 'body'}: {fault['msg']}"
     if fault["type"] == "extra_forbidden" and len(place) == 1:
         if param in REFUSED:
             message = f"{param} is not supported: {REFUSED[param].why}"
         else:
             message = f"{param} is no field that this server knows"
-    else:
-        message = f"{'.'.join(place) or 'body'}: {fault['msg']}"
+    for number, name in enumerate(place[:-1], 1):
+        if name in MUST_BE:  # next comes pydantic's name of a type
+            field = ".".join(place[:number])
+            message = f"{field} {MUST_BE[name]}"
+            if fault["type"] == "value_error":
+                message = f"{field}: {fault['msg']}"
     return ApiError(400, message, param)

@@ -68,6 +68,14 @@ REFUSED = {
 }  # fmt: skip
 
 
+# Of fields that may be of several types, what to send.
+MUST_BE = {
+    "content": "must be text or text parts; images are not taken",
+    "prompt": "must be a text, token ids, or a list of either",
+    "stop": "must be a text or a list of texts",
+}
+
+
 def _encodable(text: str) -> str:
     """The text; ValueError for half a letter, which JSON can hold and UTF-8 cannot."""
     text.encode()

@@ -9,7 +9,7 @@ from openai.types import completion_create_params as completions
 from openai.types.chat import completion_create_params as chats
 
 from minipaged import serving
-from minipaged.serving.protocol import REFUSED, ChatRequest, CompletionRequest
+from minipaged.serving.protocol import MUST_BE, REFUSED, ChatRequest, CompletionRequest
 
 MODELS = {"/v1/completions": CompletionRequest, "/v1/chat/completions": ChatRequest}
 LEAST = {
@@ -192,11 +192,50 @@ def test_no_body_is_worse_than_refused(server, path, body):
     assert answer.json()["error"]["type"] == "BadRequestError"
 
 
+@each_path
+def test_what_is_no_json_is_called_so(server, path):
+    for body in (b"{", b"\xff\xfe", b"{'prompt': 'a'}", b"prompt=a"):
+        error = server.send(path, body).json()["error"]
+        assert error["message"] == "the body is not valid JSON"
+        assert error["param"] is None
+    for body in (b"", b"null", b"[]", b'"prompt"', b"5"):
+        error = server.send(path, body).json()["error"]
+        assert error["message"] == "the body must be a JSON object"
+        assert error["param"] is None
+
+
+IMAGE = {"type": "image_url", "image_url": {"url": "http://127.0.0.1/a.png"}}
+PART = {"type": "text", "text": "what is this?"}
+
+
+@pytest.mark.parametrize("content", [[IMAGE], [PART, IMAGE], None, 5, {"text": "a"}])
+def test_a_message_that_is_no_text_is_refused_in_words(server, content):
+    messages = [{"role": "user", "content": "a"}, {"role": "user", "content": content}]
+    status, error = server.error("/v1/chat/completions", {"messages": messages})
+    assert (status, error["param"]) == (400, "messages")
+    said = "messages.1.content must be text or text parts; images are not taken"
+    assert error["message"] == said
+
+
+@pytest.mark.parametrize("name", ["prompt", "stop"])
+def test_a_field_of_several_types_says_what_it_may_be(server, name):
+    for wrong in (5, {}, [1.5], [[1.5]], ["a", 5]):
+        body = LEAST["/v1/completions"] | {name: wrong}
+        _, error = server.error("/v1/completions", body)
+        assert error["message"] == f"{name} {MUST_BE[name]}" and error["param"] == name
+    for half in ("\\ud800", ["a", "\\ud800"]):
+        body = json.dumps(LEAST["/v1/completions"] | {name: half}).replace("\\\\", "\\")
+        error = server.send("/v1/completions", body.encode()).json()["error"]
+        assert error["message"].startswith(f"{name}: ") and "surrogates" in str(error)
+
+
 def test_a_body_of_another_kind_is_refused(server):
     body = json.dumps(LEAST["/v1/completions"]).encode()
     for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
         answer = server.send("/v1/completions", body, kind)
-        assert answer.status_code == 400 and "error" in answer.json()
+        error = answer.json()["error"]
+        assert answer.status_code == 400 and error["param"] is None
+        assert "with the header Content-Type: application/json" in error["message"]
     assert server.send("/v1/completions", body).status_code == 200
 
 
