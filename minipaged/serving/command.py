@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 # A module without torch: --help must not wait for it.
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
 _KEY = "MINIPAGED_API_KEY"
+_SHARE = 0.9  # of a GPU's memory
 
 
 def whole_number(text: str) -> int:
@@ -54,7 +55,8 @@ def _seconds(text: str) -> float:
 
 def parser() -> argparse.ArgumentParser:
     """What the command understands."""
-    made = argparse.ArgumentParser(prog="minipaged", description=__doc__,
+    made = argparse.ArgumentParser(prog="minipaged",
+        description=__doc__.removeprefix("Lab: "),
         formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     commands = made.add_subparsers(required=True, metavar="serve")
     serve = commands.add_parser("serve", help="answer requests over HTTP",
@@ -94,9 +96,9 @@ def add_flags(serve: argparse.ArgumentParser) -> None:
         type=whole_number,
         help="by default all that fit on a GPU, else 512",
     )
-    add("--gpu-memory-utilization", type=_share, default=0.9, metavar="SHARE",
+    add("--gpu-memory-utilization", type=_share, metavar="SHARE",
         help="of a GPU's memory, for weights, blocks and a step, if --num-blocks is "
-        "not given")  # fmt: skip
+        f"not given; by default {_SHARE}")  # fmt: skip
     add("--block-size", type=whole_number, default=16, help="tokens of a block")
     add("--max-num-seqs", type=whole_number, default=256, help="that run at one time")
     add("--max-num-batched-tokens", type=whole_number,
@@ -200,6 +202,11 @@ def make_engine(given: argparse.Namespace) -> "Engine":
         from minipaged.serving.speculative import speculation_of
 
         on_gpu = torch.cuda.is_available()
+        if given.gpu_memory_utilization and not on_gpu:
+            raise ValueError(
+                "--gpu-memory-utilization needs a GPU, and torch sees none here; "
+                "leave it out, and say by --num-blocks how large the pool is"
+            )
         dtype = given.dtype
         if dtype == "auto":
             dtype = "bfloat16" if on_gpu else "float32"
@@ -213,7 +220,7 @@ def make_engine(given: argparse.Namespace) -> "Engine":
             given.block_size,
             attention,
             deterministic=given.deterministic,
-            gpu_memory_utilization=given.gpu_memory_utilization,
+            gpu_memory_utilization=given.gpu_memory_utilization or _SHARE,
             kv_dtype=None if given.kv_cache_dtype == "auto" else given.kv_cache_dtype,
         )
         bar.update()

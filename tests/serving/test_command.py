@@ -63,7 +63,39 @@ def test_a_share_of_the_gpu_s_memory_is_handed_on(monkeypatch):
     mp.PagedModel(model, "auto", gpu_memory_utilization=0.3)
     assert asked == [0.3]
     given = parser().parse_args(["serve", "pocket"])
-    assert given.gpu_memory_utilization == 0.9
+    given = parser().parse_args(["serve", "pocket"])
+    assert given.gpu_memory_utilization is None
+
+
+@pytest.mark.parametrize(("flags", "share"), [([], 0.9), (["0.4"], 0.4)])
+def test_the_flag_for_a_gpu_s_memory_reaches_the_model(monkeypatch, flags, share):
+    def wrap(_model, num_blocks, *_, gpu_memory_utilization, **__):
+        raise RuntimeError(f"{num_blocks} {gpu_memory_utilization}")
+
+    on_cpu = mp.load("pocket", device="cpu")
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("minipaged.model.load.load", lambda *_, **__: on_cpu)
+    monkeypatch.setattr("minipaged.model.paged_model.PagedModel", wrap)
+    flags = ["--gpu-memory-utilization", *flags] if flags else []
+    with pytest.raises(RuntimeError, match=f"^auto {share}$"):
+        make_engine(parser().parse_args(["serve", "pocket", *flags]))
+
+
+def test_a_flag_for_a_gpu_is_refused_where_there_is_none(monkeypatch, capsys):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    flags = ["--gpu-memory-utilization", "0.5", "--no-engine-process"]
+    with pytest.raises(SystemExit) as ended:
+        main(["serve", "pocket", *flags])
+    said = " ".join(capsys.readouterr().err.split())
+    assert ended.value.code == 2
+    assert "needs a GPU" in said and "--num-blocks" in said
+
+
+def test_help_begins_with_the_command(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    said = capsys.readouterr().out
+    assert "\n`minipaged serve MODEL`: load it" in said and "Lab:" not in said
 
 
 def test_flags_reach_the_engine():

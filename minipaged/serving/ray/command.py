@@ -33,7 +33,8 @@ def _factor(text: str) -> float:
 def parser() -> argparse.ArgumentParser:
     """What the command understands."""
     made = argparse.ArgumentParser(
-        prog="python -m minipaged.serving.ray", description=__doc__,
+        prog="python -m minipaged.serving.ray",
+        description=__doc__.removeprefix("Lab: "),
         formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     add_flags(made)
     add = made.add_argument_group("replicas").add_argument

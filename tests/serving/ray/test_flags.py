@@ -37,6 +37,12 @@ def test_what_makes_no_sense_is_refused(flags, capsys):
     assert flags[0] in capsys.readouterr().err
 
 
+def test_help_begins_with_the_command():
+    said = parser().format_help()
+    assert "\n`python -m minipaged.serving.ray MODEL`: replicas" in said
+    assert "Lab:" not in said
+
+
 class Serve:
     """What `ray.serve` does if an answer runs on: it raises, and deletes later."""
 
