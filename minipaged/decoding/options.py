@@ -80,6 +80,7 @@ class Options:
     # needs a call alone, because its processors read its tokens so far.
     batch_key: str | None
     stop_test: StopStringCriteria | None = None  # of stop strings
+    stop_start: int = 0  # the first token that a stop string may begin in
     # Appendix A: how many of the likeliest tokens; None: no logprobs are wanted.
     logprobs: int | None = None
     prompt_logprobs: int | None = None
@@ -90,7 +91,9 @@ class Options:
         """Does the last of these tokens, prompt included, end the text?"""
         if tokens[-1] in self.eos_ids:
             return True
-        return self.stop_test is not None and has_reached(self.stop_test, tokens)
+        if self.stop_test is None:
+            return False
+        return has_reached(self.stop_test, tokens, self.stop_start)
 
     @property
     def num_parallel(self) -> int:

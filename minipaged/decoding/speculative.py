@@ -24,7 +24,9 @@ from minipaged.scheduling.sequence import Sequence
 
 
 class Speculating(GuessedWorks, Sampling):
-    """Greedy and random sampling, with guesses: the same answers in fewer steps.
+    """Greedy and random sampling, with guesses: fewer steps.
+
+    In float32, answers are the same, but where two tokens tie.
 
     A token is chosen as ever, for each place where all guesses before it are right. A
     guess is right if it is the token that was chosen. So a guess t is right with

@@ -54,14 +54,15 @@ class StopStrings:
         return self._test_of(tuple(texts), len(self._tokenizer))
 
 
-def has_reached(test: StopStringCriteria, tokens: list[int]) -> bool:
+def has_reached(test: StopStringCriteria, tokens: list[int], start: int = 0) -> bool:
     """Does a stop string end within the last of these tokens?
 
-    As with HuggingFace, it may have begun in the prompt, and the last token may be
-    longer than its end.
+    start: the first token that it may begin in. With 0, it may have begun in the
+    prompt, as with HuggingFace. The last token may be longer than its end.
     """
+    longest = test.maximum_token_len or 1  # of an empty text it is 0
     # On the CPU, where the test's tables are, whatever torch's default device is.
-    end = torch.tensor([tokens[-test.maximum_token_len :]], device="cpu")
+    end = torch.tensor([tokens[max(start, len(tokens) - longest) :]], device="cpu")
     return bool(test(end, None))
 
 

@@ -41,12 +41,14 @@ def make_requests(
     prompt_logprobs: int | Sequence[int] | None = None,
     logits_processor: Sequence[Processor] | Sequence[Sequence[Processor]] | None = None,
     num_guesses: int | None = None,
+    stops_in_prompt: bool = True,
 ) -> list[Request]:
     """A request for each prompt, with all of its options decided.
 
     A prompt that is too long for the model gets a request with an `error`. Raises
     ValueError, TypeError or UnsupportedOption for anything malformed. `remedy`: what
-    a user should pass if a prompt is no list of token ids.
+    a user should pass if a prompt is no list of token ids. `stops_in_prompt`: may a
+    stop string begin there?
     """
     if isinstance(prompts, str | torch.Tensor) or not isinstance(prompts, Sequence):
         raise TypeError(
@@ -74,7 +76,12 @@ def make_requests(
         generator = _generator(own_seed, paged)
         try:
             options = known_configs.resolve(config, prompt, own_processors, num_guesses)
-            options = replace(options, logprobs=num_top, prompt_logprobs=num_prompt_top)
+            options = replace(
+                options,
+                stop_start=0 if stops_in_prompt else len(prompt),
+                logprobs=num_top,
+                prompt_logprobs=num_prompt_top,
+            )
             requests.append(
                 make_request(prompt, options, generator, salt, paged.device, paged.pool)
             )

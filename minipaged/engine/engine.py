@@ -62,8 +62,10 @@ class Engine(Observer, Unpicklable):
 
     Every step computes one token of each sequence that decodes, and as much of the
     prompts as `max_tokens` leaves room for. A request starts as soon as there is room
-    for its prompt; if blocks run out, the latest request is preempted. Each request
-    gets the answer that HuggingFace's `generate` gives it alone.
+    for its prompt; if blocks run out, the latest request is preempted. In float32, each
+    request gets the answer that HuggingFace's `generate` gives it alone. In half
+    precision, its text may depend on what else is served, unless the model is
+    `deterministic`: see `PagedModel`.
 
     `run` answers what there is; `serve` goes on until `stop`, in a thread of its own.
     It may be used from several threads, and `add` and `abort` in signal handlers. A
@@ -178,6 +180,7 @@ class Engine(Observer, Unpicklable):
         prompt_logprobs: int | None = None,
         logits_processor: Sequence[Processor] | None = None,
         num_guesses: int | None = None,
+        stops_in_prompt: bool = True,
     ) -> Stream:
         """Hand in a request; it is served with the others, first come first served.
 
@@ -191,6 +194,8 @@ class Engine(Observer, Unpicklable):
             logprobs, prompt_logprobs, logits_processor: as `generate` takes them.
             num_guesses: at a time, if the engine speculates; 0: it goes without. By
                 default, and at most, as many as the engine guesses.
+            stops_in_prompt: may a stop string begin in the prompt? With HuggingFace it
+                may; False looks at the answer alone, as OpenAI and vLLM do.
 
         Returns its Stream. A request that can never fit, in the pool or in the model's
         positions, gets a Stream whose Output has finish_reason "error", and the reason.
@@ -212,6 +217,7 @@ class Engine(Observer, Unpicklable):
             prompt_logprobs=prompt_logprobs,
             logits_processor=logits_processor,
             num_guesses=num_guesses,
+            stops_in_prompt=stops_in_prompt,
         )
         check_num_parallel(request, self.scheduler.max_tokens)
         stream = Stream(self, request, max(float(arrival), self.clock.now()))

@@ -44,6 +44,10 @@ def generate(
 ) -> list[Output]:
     """Continue every prompt as HuggingFace's `generate` would continue it alone.
 
+    That holds in float32. In half precision, the last bits of a logit depend on what
+    else is computed, and so may a text. If the model is `deterministic`, a text is the
+    same in any company; it is not always HuggingFace's.
+
     First come first served: a prompt is admitted while the blocks for its worst case,
     prompt and max_new_tokens, are certain; the others wait. Sequences that end leave
     the batch and give their blocks back at once. The pool is afterwards as it was
@@ -73,9 +77,10 @@ def generate(
             them: a list for all prompts, or a list for each. Each must depend on its
             arguments alone: prompts are computed together, and a step may be repeated.
         speculation: guesses the next tokens, of which a step then checks several: an
-            `mp.PromptLookup` or an `mp.DraftModel`. Answers stay the same; without a
-            seed, random ones have the same probabilities. Requests with logprobs, and
-            several samples with a seed, go without guesses.
+            `mp.PromptLookup` or an `mp.DraftModel`. In float32, answers stay the same,
+            but where two tokens tie; without a seed, random ones have the same
+            probabilities. Requests with logprobs, and several samples with a seed, go
+            without guesses.
 
     Returns one Output per prompt, in order. A prompt that can never fit, in the pool or
     in the model's positions, or for which no token can be chosen, gets an Output

@@ -161,6 +161,7 @@ class Reader:
             "logprobs": logprobs,
             "prompt_logprobs": of_prompt,
             "logits_processor": _penalties(asked, len(prompt)),
+            "stops_in_prompt": False,  # as OpenAI and vLLM
         }
         return Question(prompt, text, arguments, max_tokens)
 

@@ -97,6 +97,27 @@ def test_an_engine_ends_a_text_there_too():
     assert [[stream.tokens] for stream in streams] == right
 
 
+def test_it_may_look_at_the_answer_alone():
+    """As OpenAI's API and vLLM do: "time a f" is not in " a funny penguin"."""
+    model, tokenizer = pocket()
+    prompt = tokenizer("Once upon a time").input_ids
+    for speculation in (None, mp.PromptLookup()):
+        engine = mp.Engine(
+            mp.PagedModel(model, 16, 8), tokenizer=tokenizer, speculation=speculation
+        )
+        free = engine.add(prompt, config(None))
+        for stop in ("time a f", "ime a", "e", " a f", "a fun", "never said"):
+            here = engine.add(prompt, config(stop), stops_in_prompt=False)
+            (tokens,) = here.result().sequences
+            lengths = range(1, len(free.result().sequences[0]) + 1)
+            (full,) = free.result().sequences
+            texts = [tokenizer.decode(full[:length]) for length in lengths]
+            right = next((n for n, text in enumerate(texts, 1) if stop in text), None)
+            assert tokens == full[:right], stop
+        theirs = engine.add(prompt, config("time a f")).result()
+        assert theirs.sequences[0] == full[:2]
+
+
 def test_the_stop_string_ends_the_text():
     (out,) = ours(["Once upon a time"], config("penguin"))
     _, tokenizer = pocket()
@@ -140,7 +161,7 @@ def test_only_the_last_tables_are_kept():
     assert first() is None
 
 
-def looks_at_the_last_token(test, tokens):
+def looks_at_the_last_token(test, tokens, _start):
     """Wrong: a string may lie over several tokens."""
     return bool(test(torch.tensor([tokens[-1:]]), None))
 

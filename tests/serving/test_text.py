@@ -108,6 +108,18 @@ def test_stop_strings_of_requests(server, keeps):
     assert choices[-1]["stop_reason"] == stop
 
 
+@pytest.mark.parametrize("stop", ["time a f", "e a", "time a"])
+def test_a_stop_string_may_not_begin_in_the_prompt(server, stop):
+    """As with vLLM. HuggingFace would end there, in the middle of a word."""
+    full = huggingface_texts(STORY, max_new_tokens=20)[0]
+    assert stop not in full and stop in STORY + full
+    fields = {"temperature": 0, "max_tokens": 20, "stop": [stop]}
+    (choice,) = server.complete(STORY, **fields)["choices"]
+    assert choice["text"] == full and choice["finish_reason"] == "length"
+    parts = server.events("/v1/completions", prompt=STORY, **fields)
+    assert "".join(part["choices"][0]["text"] for part in parts) == full
+
+
 def test_a_stop_token_is_named_and_an_end_is_not(server):
     token = pocket()[1](" Paris.").input_ids[1]
     fields = {"temperature": 0, "max_tokens": 9}
