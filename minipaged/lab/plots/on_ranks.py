@@ -111,7 +111,7 @@ def plot_ranks_apart(
     rows = []
     for rank, (count, waits) in enumerate(zip(steps, is_waiting, strict=True)):
         cells = [Cell(f"step {step}", strong(rank)) for step in range(first, count + 1)]
-        end = f"step {count + 1}: waits for the others" if waits else "has ended"
+        end = f"step {count + 1}: waits for the others" if waits else "computes no more"
         cells.append(Cell(end, free(), wide=3))
         rows.append(row := picture.row(f"rank {rank}", "", cells, gap=4.0))
         if waits:
