@@ -98,7 +98,7 @@ def _block(block: int, table: BlockTable, rank: int) -> Cell:
 
 
 def _of_others() -> Tone:
-    """Hatched, but not as a shared block is: beside it are free ones, nearly as pale."""
+    """Hatched, but not as shared ones are: free blocks beside it are nearly as pale."""
     return others()._replace(hatching=theme().rim, pattern="\\\\")
 
 
