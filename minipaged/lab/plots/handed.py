@@ -31,7 +31,7 @@ def plot_handed(report: ApartReport, numbers: Sequence[int], title: str) -> Figu
             f"link {moved.replica}, request {number}",
             f"{moved.num_bytes / 1e6:,.0f} MB",
             height=18.0,
-            apart=4.0,
+            apart=8.0,
         )
         ends = served.arrival, served.first_token, moved.start, moved.end, served.end
         tones = strong("A"), free(), Tone(BAD), soft("B")
