@@ -351,3 +351,17 @@ def test_the_api_has_each_public_name_with_its_signature(name):
         at = where.end()
         if isinstance(each.default, (int, str, float, bool)) or each.default is None:
             assert f"={each.default!r}" in inside[at:], (each.name, shown)
+
+
+def test_no_template_of_the_theme_is_published():
+    assert not [*(SITE / "_static").rglob("*.html")]
+
+
+def test_a_picture_that_is_wider_than_a_phone_says_so(browser, home):
+    address = f"{home}notebooks/02_block_pool.html"
+    for size, is_said in ((PHONE, True), (DESK, False)):
+        with opened(browser, address, home, size) as page:
+            hints = page.locator(".bd-article .scroll-hint", has_text="The picture")
+            if is_said:
+                hints.first.wait_for()
+            assert (hints.count() > 0) == is_said

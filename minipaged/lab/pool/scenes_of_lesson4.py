@@ -5,7 +5,7 @@ from minipaged.lab.pool.scene import Ask, Scene, Step, num_entries, num_held
 NUM_BEFORE = 7  # blocks are held when A has been forked: A and E share one
 
 BEAMS = Scene(
-    "Beam search: 4 beams, 64 + 10 tokens",
+    "Beam search: 4 beams, and one dies",
     4,
     64,
     16,
