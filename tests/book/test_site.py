@@ -165,6 +165,25 @@ def test_search_finds_a_word(browser, home):
         page.wait_for_url("**/B_preemption.html*")
 
 
+@pytest.mark.parametrize(
+    ("asked", "page_and_section"),
+    [
+        ("copy on write", "04_cow_beam_search.html"),
+        ("chunked prefill", "A_continuous_batching.html#what-a-long-prompt"),
+        ("refcount", "02_block_pool.html#see-it-break-without-a-count"),
+        ("batch invariant", "D_the_fast_step.html#the-same-text-in-any-company"),
+        ("duplicate blocks", "03_prefix_hashing.html#see-it-break-a-block-id"),
+        ("gpu-memory-utilization", "serving/README.html#what-one-should-know"),
+        ("fp8", "C_tuning_the_kernel.html#half-the-bytes"),
+    ],
+)
+def test_search_knows_words_of_other_engines(browser, home, asked, page_and_section):
+    with opened(browser, f"{home}search.html?q={asked}", home) as page:
+        first = page.locator("#search-results li a").first
+        first.wait_for()
+        assert page_and_section in first.get_attribute("href")
+
+
 def test_search_finds_nothing_that_is_not_there(browser, home):
     with opened(browser, f"{home}search.html?q=xyzzyplugh", home) as page:
         said = page.locator("#search-results", has_text="did not match")
