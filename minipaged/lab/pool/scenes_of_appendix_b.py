@@ -115,8 +115,8 @@ SWAP = Scene(
             "A, B and C come, and each gets two tokens.",
             (*COME, STEP, STEP),
             "There is room for 8 blocks more in the CPU's memory. Nothing is computed "
-            "there. (The paper's vLLM swaps in this way. vLLM 0.32, with engine V1, only "
-            "recomputes, as in the scene before.)",
+            "there. (The paper's vLLM swaps like this. vLLM 0.32, with engine V1, "
+            "only recomputes, as in the scene before.)",
             "{A}, {B} and {C} hold all 8 blocks",
         ),
         Step(
