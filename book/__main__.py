@@ -19,7 +19,10 @@ def main() -> int:
     lay_out(source)
     arguments = ["-b", "html", "-j", "auto", "-q", "-W", "--keep-going"]
     arguments += ["-c", str(ROOT / "book"), "-d", str(BUILD / "doctrees")]
-    return build_main([*arguments, str(source), str(site)])
+    failed = build_main([*arguments, str(source), str(site)])
+    for page in (site / "_static").glob("*.html"):
+        page.unlink()  # templates of the theme, which no page needs
+    return failed
 
 
 if __name__ == "__main__":

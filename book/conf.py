@@ -14,7 +14,7 @@ _about = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 project = _about["name"]
 release = version = _about["version"]
 project_copyright = "the authors of minipaged; Apache-2.0"
-extensions = ["myst_nb", "book.texts", "book.pages"]
+extensions = ["myst_nb", "book.texts", "book.pages", "book.sought"]
 exclude_patterns = ["figures"]
 language = "en"
 

@@ -56,7 +56,8 @@ class SeriesMap(Directive):
     def run(self) -> list[nodes.Node]:
         folder = self.options.get("folder", "notebooks")
         svg = series.map_svg("" if folder == "." else f"{folder}/")
-        return [nodes.raw("", f'<div class="mp wide">{svg}</div>', format="html")]
+        drawn = f'<div class="mp wide">{svg}</div>{series.LEGEND}'
+        return [nodes.raw("", drawn, format="html")]
 
 
 class Playground(Directive):

@@ -19,6 +19,13 @@ IN_ORDER = re.compile(r"^(\|[^|]+\| )((?:\w, )+\w)( \|.*)$", re.MULTILINE)
 WIDE, HIGH = 128, 78  # of a box, in pixels
 APART, BELOW = 10, 40  # between boxes; between rows
 STRIP, SIZE = 24, 8.5  # the number's strip in pixels; letters of a title, in points
+COLOUR = {"is-lesson": sequence_colour("A"), "is-appendix": sequence_colour("B")}
+LEGEND = (
+    '<p class="series-legend">'
+    f'<i style="background:{COLOUR["is-lesson"]}"></i> the lessons, in their order '
+    f'<i style="background:{COLOUR["is-appendix"]}"></i> going further. '
+    "An arrow leads to what needs the notebook above.</p>"
+)
 
 
 def needs(paragraph: str) -> list[str]:
@@ -145,7 +152,7 @@ def _box(lesson: Lesson, corner: tuple[float, float], folder: str) -> str:
     """A notebook: its number on a strip, its title, its minutes, all of it a link."""
     x, y = corner
     kind = "is-lesson" if lesson.number.isdigit() else "is-appendix"
-    colour = sequence_colour("A" if kind == "is-lesson" else "B")
+    colour = COLOUR[kind]
     lines = in_lines(lesson.title, WIDE - STRIP - 12)
     left, first = x + STRIP + 7, y + HIGH / 2 + 4 - 7 * len(lines)
     rows = [first + 14 * at for at in range(len(lines) + 1)]  # the last for the minutes

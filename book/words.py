@@ -17,10 +17,11 @@ from tools.lesson_tables import lessons
 EVERYDAY = frozenset(
     """accept agreement balance barrier branch budget capture consumer grid guess
     ladder lap latency merge pending persistent piece pipeline place policy producer
-    program publish register reject ring scale share spill split stage step
+    plan program publish rank register reject ring scale share spill split stage step
     stretch sweep turn wave""".split()
 ) | {"under way"}
 SECTION = re.compile(r"^## Words\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+BEFORE = r"(?<![\w.`/-])(?<!thread )"  # a thread block is CUDA's, and no block of ours
 INTRODUCTION = "What the words of [the series](notebooks/README.md) mean in it."
 ROW = re.compile(r"^\| (?!word \||-)(.+?) \| (.+?) \| (\w) \|$", re.MULTILINE)
 
@@ -86,14 +87,18 @@ def pattern(known: Iterable[str]) -> re.Pattern:
     """What finds any of the terms in a text, also in the plural and with a capital."""
     terms = sorted(known, key=len, reverse=True)
     names = "|".join(re.escape(term).replace(r"\ ", r"[ \n]") for term in terms)
-    return re.compile(rf"(?<![\w.`/-])({names})(?:s|es)?(?![\w`/(]|-\w)", re.IGNORECASE)
+    return re.compile(rf"{BEFORE}({names})(?:s|es)?(?![\w`/(]|-\w)", re.IGNORECASE)
 
 
 def uses(text: str, finder: re.Pattern, is_bold: bool = False) -> Iterator[Use]:
-    """Where this text uses words that it may link, from left to right."""
+    """Where this text uses words that it may link, from left to right.
+
+    An everyday word is meant if it is all that is bold: not in a bold question.
+    """
     for match in finder.finditer(text):
         term = re.sub(r"\s", " ", match[1].lower())
-        if is_bold or term not in EVERYDAY:
+        is_alone = is_bold and text.strip(" .:\n") == match[0]
+        if is_alone or term not in EVERYDAY:
             yield Use(match.start(), match.end(), term)
 
 

@@ -36,12 +36,28 @@ function setTheme(theme) {
   document.documentElement.setAttribute("theme", theme);
   $("theme").textContent = theme === "dark" ? "Light" : "Dark";
 }
-const asked = new URLSearchParams(location.search).get("theme");
+// The theme: what the address asks for; else what the reader has chosen, here or in the
+// site, which stores it by the same names; else the system's.
+const stored = (name, value) => {
+  try {
+    if (value) localStorage.setItem(name, value);
+    return localStorage.getItem(name);
+  } catch { return null; } // a browser may forbid it
+};
 const isDark = matchMedia("(prefers-color-scheme: dark)");
-setTheme(asked ?? (isDark.matches ? "dark" : "light"));
-isDark.addEventListener("change", () => setTheme(isDark.matches ? "dark" : "light"));
-$("theme").onclick = () =>
+function wanted() {
+  const asked = new URLSearchParams(location.search).get("theme");
+  const chosen = [asked, stored("mode")].find((one) => ["light", "dark"].includes(one));
+  return chosen ?? (isDark.matches ? "dark" : "light");
+}
+setTheme(wanted());
+isDark.addEventListener("change", () => setTheme(wanted()));
+$("theme").onclick = () => {
   setTheme(document.documentElement.getAttribute("theme") === "dark" ? "light" : "dark");
+  const theme = document.documentElement.getAttribute("theme");
+  stored("mode", theme);
+  stored("theme", theme);
+};
 addEventListener("message", ({ data }) => data?.theme && setTheme(data.theme));
 // The page around an embedded one is told how high it is.
 if (parent !== window) {

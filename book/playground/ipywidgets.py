@@ -509,6 +509,10 @@ class ToggleButtons(_Selection):
     """A button for each option; one is pressed."""
 
     kinds = "widget-inline-hbox widget-toggle-buttons"
+    told = ("options", "value", "disabled")
+
+    def __init__(self, options: Sequence[Any], disabled: bool = False, **traits: Any):
+        super().__init__(options, disabled=disabled, **traits)
 
     def _attributes(self) -> dict[str, Any]:
         """A group, with the label as its name."""
@@ -525,11 +529,14 @@ class ToggleButtons(_Selection):
                 + " mod-active" * is_active,
                 "data-at": at,
                 "aria-pressed": str(is_active).lower(),
+                "disabled": "" if self.disabled else None,
             }
             made += f"<button{_written(button)}>{escape(words)}</button>"
         return made
 
     def _show(self, name: str) -> None:
-        """Another one is pressed."""
+        """Another one is pressed, or whether any can be."""
         if name == "value":
             self._tell("pressed", self.index)
+        elif name == "disabled":
+            self._tell("disabled", self.disabled)

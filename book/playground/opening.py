@@ -10,7 +10,7 @@ from minipaged.draw.letters import listed
 from minipaged.errors import OutOfBlocks
 from minipaged.lab.pool.board import Board
 from minipaged.lab.pool.controls import ROW, button, row, show
-from minipaged.lab.pool.guide import REFUSED, Frame, mark_name
+from minipaged.lab.pool.guide import Frame, mark_name, refused
 from minipaged.lab.pool.html import story
 from minipaged.lab.pool.html.stage import stage
 from minipaged.lab.pool.page import Page
@@ -52,7 +52,7 @@ class Opening(Page):
         try:
             action()
         except (OutOfBlocks, ValueError) as error:
-            wrong = f"{REFUSED}{error}"
+            wrong = refused(error, self.sandbox.board.sequences, "End")
         self.draw(wrong)
 
     def move(self, *move: Any) -> None:

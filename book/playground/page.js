@@ -3,6 +3,7 @@
 let worker = null, isReady = false, isBusy = false, hasMore = false;
 let shown = null; // the place that Python was asked for last
 const waiting = []; // messages that Python has not got yet
+let asking = null; // what a reader has done, and Python computes now
 let isOver = false; // Python has not started, or has stopped
 let slow = 0; // the timer of what Python takes long for
 const SLOW = 200; // milliseconds; what is done sooner needs no sign
@@ -20,7 +21,8 @@ function ask(message) {
 }
 function next() {
   if (!isReady || isBusy) return;
-  const message = waiting.shift() ?? (hasMore ? { event: "go on" } : null);
+  asking = waiting.shift() ?? null;
+  const message = asking ?? (hasMore ? { event: "go on" } : null);
   if (!message) return;
   isBusy = true;
   worker.postMessage(message);
@@ -35,6 +37,7 @@ function busy(is) {
 }
 function showBusy(is) {
   $("part").setAttribute("aria-busy", is && !isOver);
+  if (isReady && !isOver) say(is ? "Computing …" : hasMore ? MORE : LIVE);
   for (const button of $("part").querySelectorAll("button")) {
     if (is) button.setAttribute("aria-disabled", true);
     else button.removeAttribute("aria-disabled");
@@ -67,6 +70,9 @@ const DO = {
     field(element).setAttribute("aria-valuetext", words);
     element.querySelector("output").textContent = words;
   },
+  disabled: (element, is) => {
+    for (const button of element.querySelectorAll("button")) button.disabled = is;
+  },
   pressed: (element, at) => {
     for (const button of element.querySelectorAll("button")) {
       button.setAttribute("aria-pressed", `${Number(button.dataset.at) === at}`);
@@ -89,11 +95,15 @@ function show(html) {
 }
 function hear({ data }) {
   isBusy = false;
+  asking = null;
   if (data.error) return fail(data.error);
   if (data.ready) {
     isReady = true;
     clearTimeout(late);
-    say("Live: minipaged runs in this page.");
+    say(LIVE);
+    for (const one of document.querySelectorAll("#part .mp-waits")) {
+      one.classList.remove("mp-waits");
+    }
     document.documentElement.dataset.ready = "yes";
     return next();
   }
@@ -115,7 +125,11 @@ function hear({ data }) {
   }
   next();
 }
-function say(words) { $("status").textContent = words; }
+const LIVE = "Live: minipaged runs in this page.";
+const MORE = "Computing the other rates …";
+function say(words) {
+  if ($("status").textContent !== words) $("status").textContent = words;
+}
 function fail(words) {
   isOver = true;
   busy(false);
@@ -141,8 +155,21 @@ $("part").addEventListener("click", ({ target }) => {
   const button = target.closest("button");
   if (!button || button.disabled || button.matches("[aria-disabled]")) return;
   if (button.dataset.at) send(button, "value", button.dataset.at);
-  else send(button, "click");
+  else if (mayClick(button)) send(button, "click");
 });
+// A click is for what the reader sees. So while Python starts, only the last one is
+// kept; later, one that comes before the last one is shown does nothing.
+function mayClick(button) {
+  if (isReady) return ![asking, ...waiting].some((one) => one?.event === "click");
+  const at = waiting.findIndex((one) => one.event === "click");
+  if (at >= 0) waiting.splice(at, 1);
+  for (const one of $("part").querySelectorAll("button")) {
+    one.classList.toggle("mp-waits", one === button);
+  }
+  say(`Python is starting … Then it does what you have clicked: ${nameOf(button)}.`);
+  return true;
+}
+const nameOf = (button) => button.textContent.trim() || button.title;
 for (const when of ["input", "change"]) {
   $("part").addEventListener(when, ({ target }) => {
     if (target.dataset.when === when) send(target, "value", readOf(target));

@@ -16,6 +16,7 @@ import ipywidgets as widgets
 
 from minipaged.draw.chart import Chart
 from minipaged.draw.html import to_svg
+from minipaged.draw.letters import counted
 from minipaged.draw.marks import Scene
 from minipaged.draw.palette import KINDS_OF_SLOTS, PAGE, themed
 from minipaged.draw.picture import Cell, Picture
@@ -80,7 +81,7 @@ LOADS = {
     ),
 }
 WAYS = {
-    "blocks, as texts grow (vLLM)": Way("vLLM", "blocks", "blocks"),
+    "blocks, as texts grow (PagedAttention)": Way("vLLM", "blocks", "blocks"),
     "a piece, exact length (Orca Oracle)": Way(
         "Orca (Oracle)", "exact piece", "a piece of its exact length", reserve_oracle
     ),
@@ -101,6 +102,9 @@ NOTE = (
     "says how long a step takes: the least that reading and computing take. So a real "
     "server is slower; and its kernels read small blocks less well, which is not "
     "counted here. "
+    "The number of requests is fixed: at 8 a second, all 120 chats have come after "
+    "about 15 seconds. In a longer run, lower rates fail. So read the ratios between "
+    "the ways, and not the rates (appendix F). "
     "An × marks a rate that is not sustained: the queue grows until the last request "
     "has come. There, latency depends on how many requests there are. "
     "Waste is that of another run: a longer queue, in which somebody always waits. So "
@@ -138,10 +142,12 @@ class Simulator(Page):
         note = widgets.HTML(f"<small>{NOTE}</small>")
         super().__init__(knobs, self.said, self.figures, charts, note)
         self.words: tuple[str, ...] = ()
+        self._is_offering = False
+        self._left = ""  # the rate that other requests did not have
         self._to_do: deque[Run] = deque()
         self.load.observe(lambda _: self._change_load(), "value")
         for knob in (self.way, self.block_size, self.rate):
-            knob.observe(lambda _: self.draw(), "value")
+            knob.observe(lambda _: self._change(), "value")
         self.draw()
 
     @property
@@ -171,9 +177,11 @@ class Simulator(Page):
         ]
         self._to_do = deque(each for each in others if each not in _served)
         waste = {way: wasted(run.load, way, run.block_size) for way in WAYS}
-        said = tell(run, report, waste)
-        self.words = said.big, said.sub
-        self.said.value = story.say(said)
+        said = tell(run, waste), tell_rate(run, report, self._left)
+        self._left = ""
+        self.words = tuple(words for one in said for words in (one.big, one.sub))
+        self.said.value = "".join(map(story.say, said))
+        self.block_size.disabled = run.way != BLOCKS
         self.figures.value = figures(report, waste[run.way])
         self.waste.value = _svg(waste_picture(run, waste), "waste")
         self.queue.value = _svg(queue_chart(report), "queue")
@@ -183,13 +191,22 @@ class Simulator(Page):
         self.latency.value = _svg(latency_chart(self.run), "latency")
 
     def _change_load(self) -> None:
-        self._offer_rates()
+        """The rate stays, if these requests have it; else `draw` says that it went."""
+        before = self.rate.value
+        self._is_offering = True
+        self._offer_rates(before)
+        self._is_offering = False
+        self._left = "" if self.rate.value == before else f"{before:g}"
         self.draw()
 
-    def _offer_rates(self) -> None:
+    def _change(self) -> None:
+        if not self._is_offering:  # else one draws when all knobs have moved
+            self.draw()
+
+    def _offer_rates(self, wanted: float = 0.0) -> None:
         rates = LOADS[self.load.value].rates
         self.rate.options = [(f"{rate:g}", rate) for rate in rates]
-        self.rate.value = rates[3]
+        self.rate.value = wanted if wanted in rates else rates[3]
 
 
 class Run(NamedTuple):
@@ -260,20 +277,29 @@ def is_sustained(report: Report) -> bool:
     return waiting[-1] < 1 or waiting != sorted(waiting)
 
 
-def tell(run: Run, report: Report, waste: dict[str, WasteReport]) -> Frame:
-    """What is to be seen, in words."""
-    filled = waste[run.way].token_states
+def tell(run: Run, waste: dict[str, WasteReport]) -> Frame:
+    """What the saturated run shows, in words."""
+    lost = 100 * (1 - waste[run.way].token_states)
+    size = f" of {counted(run.block_size, 'slot')}" if run.way == BLOCKS else ""
+    return Frame(
+        f"Saturated run: {lost:.0f} % of the memory is wasted",
+        "A separate run, without a rate: somebody always waits. Each request gets "
+        f"{WAYS[run.way].said}{size}.",
+    )
+
+
+def tell_rate(run: Run, report: Report, left: str = "") -> Frame:
+    """What the run at this rate shows; `left`: the rate before, if it has gone."""
     latency = report.summary("normalized_latency")
-    size = f" of {run.block_size:,} slots" if run.way == BLOCKS else ""
     fails = (
         "" if is_sustained(report) else " This rate is not sustained: the queue grows."
     )
+    moved = f" (These requests are not tried at {left} a second.)" if left else ""
     return Frame(
-        f"If somebody always waits, {100 * (1 - filled):.0f} % of the memory is wasted",
-        f"That is a separate, saturated run, without a rate. Each request gets "
-        f"{WAYS[run.way].said}{size}. At {run.rate:g} requests a second, a request "
-        f"takes {latency.mean:.3f} seconds a token. While requests arrive, "
-        f"{mean_running(report):.0f} run at one time, on average.{fails}",
+        f"At {run.rate:g} requests a second: {latency.mean:.3f} seconds a token",
+        "That is the normalised latency: the time from the arrival to the end, waiting "
+        "included, divided by the tokens of the answer. While requests arrive, "
+        f"{mean_running(report):.0f} run at one time, on average.{fails}{moved}",
     )
 
 
@@ -291,8 +317,8 @@ def figures(report: Report, waste: WasteReport) -> str:
             f"{tokens_a_second(report):,.0f}",
             "tokens a second, until the last one has ended",
         ),
-        (f"{latency.mean:.3f}", f"seconds a token, mean{fails}"),
-        (f"{latency.p99:.3f}", f"seconds a token, P99{fails}"),
+        (f"{latency.mean:.3f}", f"s a token, with waiting, mean{fails}"),
+        (f"{latency.p99:.3f}", f"s a token, with waiting, P99{fails}"),
         (f"{first.p99:.2f}", f"seconds to the first token, P99{fails}"),
         (f"{report.preemptions:,}", "preemptions"),
     ]
@@ -317,7 +343,8 @@ def waste_picture(run: Run, waste: dict[str, WasteReport]) -> Picture:
     kinds = [
         kind for kind in KINDS_OF_SLOTS if any(getattr(r, kind) for r in waste.values())
     ]
-    picture.legend(*((kind_of_slot(kind), KINDS_OF_SLOTS[kind][2]) for kind in kinds))
+    signs = ((kind_of_slot(kind), KINDS_OF_SLOTS[kind][2]) for kind in kinds)
+    picture.legend(*signs, rim=PAGE.quiet, linewidth=0.8)  # "free" is pale
     return picture
 
 
@@ -329,7 +356,7 @@ def latency_chart(run: Run) -> Chart:
     chart = Chart(
         "Normalised latency",
         xlabel="requests a second",
-        ylabel="seconds a token, mean",
+        ylabel="seconds a token, with waiting",
         height=150,
         x_limits=(0, None),
         y_limits=(0, SLOWEST),

@@ -36,14 +36,21 @@ for (const place of document.querySelectorAll(".playground[data-scene]")) {
   const isCheap = innerWidth > 800 && !navigator.connection?.saveData;
   if (isCheap) addEventListener("load", start);
 }
-// On a phone, the map is wider than the page: it begins in its middle, where the first
-// notebooks are, and says that there is more.
+// On a phone, the map and some pictures are wider than the page, and say so. The map
+// begins in its middle, where the first notebooks are.
+const hint = (box, words) => {
+  if (box.scrollWidth <= box.clientWidth) return;
+  const said = document.createElement("p");
+  said.className = "scroll-hint";
+  said.textContent = words;
+  box.before(said);
+};
 for (const map of document.querySelectorAll(".mp.wide")) {
   map.scrollLeft = (map.scrollWidth - map.clientWidth) / 2;
-  if (map.scrollWidth > map.clientWidth) {
-    const hint = document.createElement("p");
-    hint.className = "scroll-hint";
-    hint.textContent = "‹ The map goes on to the left and to the right: scroll it. ›";
-    map.before(hint);
-  }
+  hint(map, "‹ The map goes on to the left and to the right: scroll it. ›");
 }
+addEventListener("load", () => {
+  for (const output of document.querySelectorAll(".cell_output:has(.drawn)")) {
+    hint(output, "The picture goes on to the right: scroll it. ›");
+  }
+});

@@ -99,9 +99,14 @@ class BuddyAllocator:
             raise ValueError(f"wanted {slots} slots; ask for 1 or more")
         fitting = [piece for piece in self._free if piece.size >= slots]
         if not fitting:
+            free = (
+                f"; the largest free piece has {self.largest_free} of {self.num_free} "
+                "free slots"
+                if self._free
+                else ", and none is free"
+            )
             raise NoPiece(
-                f"wanted {slots} slots; the largest free piece has {self.largest_free} "
-                f"of {self.num_free} free slots; free a piece or raise num_slots"
+                f"wanted {slots} slots{free}; free a piece or raise num_slots"
             )
         piece = min(fitting, key=lambda piece: (piece.size, piece.start))
         self._free.remove(piece)

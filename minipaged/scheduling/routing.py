@@ -148,7 +148,7 @@ class PrefixAware:
         """A replica with fewer requests than this may serve the next one.
 
         For example, 4 replicas have 19 requests, and the factor is 1.5: with the next
-        one, they have 5 in the mean, so the limit is 7.5, and no replica comes to have
+        one, they have 5 on average, so the limit is 7.5, and no replica comes to have
         more than 8. The least loaded replica is always below the limit.
         """
         mean = (sum(loads.values()) + 1) / len(loads)

@@ -117,7 +117,8 @@ class Cluster:
 
     make: makes a replica with an empty cache. policy: says who serves whom; to be made
     anew for each run, because it remembers what it has sent. hashes: the router's, of a
-    prompt, a block size and a salt.
+    prompt, a block size and a salt. resends: how often a request is sent again at most;
+    one that has lost its replica once more is never answered.
     """
 
     def __init__(
@@ -126,11 +127,13 @@ class Cluster:
         replicas: int,
         policy: Policy,
         hashes: Callable[[Sequence[int], int, bytes], list[int]] = chain_hashes,
+        resends: float = inf,
     ):
         """All replicas are alive, and idle."""
         self._make = make
         self._policy = policy
         self._hashes = hashes
+        self._resends = resends
         self._alive = {place: _Watch(make()) for place in range(replicas)}
         self._lives: list[Life] = []
         self._answers: list[Answer] = []
@@ -143,7 +146,7 @@ class Cluster:
         deaths: Iterable[Death] = (),
         progress: Callable[[Iterable[Asked]], Iterable[Asked]] = iter,
     ) -> ClusterReport:
-        """Answer every request of the trace.
+        """Answer every request of the trace, unless `resends` forbids it.
 
         trace: in the order of arrival. Who dies loses its cache and all its requests;
         the router notices at once, and sends these requests again, from the start.
@@ -211,9 +214,10 @@ class Cluster:
             self._end(place, moment)
             del self._alive[place]
             self._policy.forget(place)
-            self._num_resent += len(lost)
             for number, tries in lost:
-                self._send(moment, _Sent(number, tries + 1))
+                if tries <= self._resends:
+                    self._num_resent += 1
+                    self._send(moment, _Sent(number, tries + 1))
 
         return die
 
@@ -243,6 +247,8 @@ def simulate_cluster(
     policy: Policy,
     deaths: Iterable[Death] = (),
     progress: Callable[[Iterable[Asked]], Iterable[Asked]] = iter,
+    resends: float = inf,
 ) -> ClusterReport:
     """Serve this trace with so many replicas behind a router of this policy."""
-    return Cluster(make, replicas, policy).serve(trace, deaths, progress)
+    cluster = Cluster(make, replicas, policy, resends=resends)
+    return cluster.serve(trace, deaths, progress)

@@ -10,8 +10,10 @@ from helpers.guides import ROOT
 PAGE = ROOT / "notebooks" / "QUESTIONS.md"
 QUESTION = re.compile(r"^### (.+?)\n(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
 CELL = re.compile(r"\]\((\w+\.ipynb)#cell-id=([^)\s]+)\)")
-NUMBER = re.compile(r"(?<![\w.,])\d[\d,.]*\d(?![\w%])")
-NO_RESULT = re.compile(r"^Asked in .*|\b(?:16|32) bits|figure \d+", re.MULTILINE)
+NUMBER = re.compile(r"(?<![\w.,])\d[\d,.]*\d(?!\w)")
+NO_RESULT = re.compile(
+    r"^Asked in .*|\b(?:16|32) bits|figure \d+|vLLM 0\.\d+", re.MULTILINE
+)
 
 
 def questions():

@@ -54,7 +54,29 @@ def test_the_knobs_reach_the_run():
     here.rate.value = 8
     assert "At 8 requests a second" in here.said.value
     here.load.value = list(LOADS)[1]
-    assert here.rate.value in LOADS[here.load.value].rates
+    assert here.rate.value == 8 and "not tried" not in here.said.value
+    here.rate.value = 16
+    here.load.value = CHATS
+    assert here.rate.value == 2 and "not tried at 16 a second" in here.said.value
+    assert "At 2 requests a second" in here.said.value
+    here.rate.value = 3
+    assert "not tried" not in here.said.value
+
+
+def test_the_size_of_blocks_cannot_be_chosen_where_no_blocks_are_given_out():
+    here = Simulator()
+    assert not here.block_size.disabled
+    here.way.value = LONGEST
+    assert here.block_size.disabled
+    here.way.value = BLOCKS
+    here.block_size.value = 1
+    assert not here.block_size.disabled and "blocks of 1 slot." in here.said.value
+
+
+def test_the_saturated_run_and_the_chosen_rate_are_told_apart():
+    saturated, chosen = Simulator().said.value.split("mp-big")[1:]
+    assert "Saturated run" in saturated and "a second" not in saturated
+    assert "At 2 requests a second" in chosen and "wasted" not in chosen
 
 
 def test_the_curve_is_of_this_run_and_of_the_longest_pieces():

@@ -165,6 +165,25 @@ def test_search_finds_a_word(browser, home):
         page.wait_for_url("**/B_preemption.html*")
 
 
+@pytest.mark.parametrize(
+    ("asked", "page_and_section"),
+    [
+        ("copy on write", "04_cow_beam_search.html"),
+        ("chunked prefill", "A_continuous_batching.html#what-a-long-prompt"),
+        ("refcount", "02_block_pool.html#see-it-break-without-a-count"),
+        ("batch invariant", "D_the_fast_step.html#the-same-text-in-any-company"),
+        ("duplicate blocks", "03_prefix_hashing.html#see-it-break-a-block-id"),
+        ("gpu-memory-utilization", "serving/README.html#what-one-should-know"),
+        ("fp8", "C_tuning_the_kernel.html#half-the-bytes"),
+    ],
+)
+def test_search_knows_words_of_other_engines(browser, home, asked, page_and_section):
+    with opened(browser, f"{home}search.html?q={asked}", home) as page:
+        first = page.locator("#search-results li a").first
+        first.wait_for()
+        assert page_and_section in first.get_attribute("href")
+
+
 def test_search_finds_nothing_that_is_not_there(browser, home):
     with opened(browser, f"{home}search.html?q=xyzzyplugh", home) as page:
         said = page.locator("#search-results", has_text="did not match")
@@ -351,3 +370,17 @@ def test_the_api_has_each_public_name_with_its_signature(name):
         at = where.end()
         if isinstance(each.default, (int, str, float, bool)) or each.default is None:
             assert f"={each.default!r}" in inside[at:], (each.name, shown)
+
+
+def test_no_template_of_the_theme_is_published():
+    assert not [*(SITE / "_static").rglob("*.html")]
+
+
+def test_a_picture_that_is_wider_than_a_phone_says_so(browser, home):
+    address = f"{home}notebooks/02_block_pool.html"
+    for size, is_said in ((PHONE, True), (DESK, False)):
+        with opened(browser, address, home, size) as page:
+            hints = page.locator(".bd-article .scroll-hint", has_text="The picture")
+            if is_said:
+                hints.first.wait_for()
+            assert (hints.count() > 0) == is_said

@@ -77,6 +77,16 @@ def test_what_a_text_uses(text, wanted):
 
 def test_an_everyday_word_in_bold_is_meant():
     assert found("turn", is_bold=True) == ["turn"]
+    assert found("Turns:", is_bold=True) == ["Turns"]
+    assert found("Whose turn is it?", is_bold=True) == []
+    assert found("Whose engine is it?", is_bold=True) == ["engine"]
+
+
+def test_a_thread_block_is_no_block():
+    finder = words.pattern(words.by_term(MAP))
+    told = "Triton's thread blocks read a block."
+    uses = words.uses(told, finder)
+    assert [told[use.start :] for use in uses] == ["block."]
 
 
 def test_only_the_first_use_on_a_page():

@@ -362,7 +362,16 @@ def test_by_keyboard_alone(page):
     page.keyboard.press("Enter")
     expect_holders(page, 4, 4, 4, 4, 1, 1, 1, 1)
     expect_text(page, "You said 0. It is 8.")
-    page.wait_for_function(f"{name} === '‹ Back'")  # the field has gone
+    page.wait_for_function(f"{name} === 'Next ›'")  # the field has gone
+    page.keyboard.press("Enter")
+    expect_holders(page, 4, 4, 4, 4, 2, 1, 1)
+    page.get_by_label("Your guess:").wait_for()
+    page.keyboard.press("Tab")
+    page.keyboard.type("1")
+    page.keyboard.press("Enter")
+    expect_holders(page, 4, 4, 4, 4, 1, 1, 1, 1)
+    expect_text(page, "✓ Right: 1.")
+    page.wait_for_function(f"{name} === '‹ Back'")  # there is nothing next
     page.get_by_role("button", name="B: write 1", exact=True).wait_for()
     for _ in range(80):
         page.keyboard.press("Tab")

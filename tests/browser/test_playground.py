@@ -190,6 +190,56 @@ def test_what_is_clicked_before_python_is_there_is_done_then(browser, file):
         assert not errors
 
 
+def test_of_the_clicks_while_python_starts_the_last_one_is_kept_and_marked(
+    browser, file
+):
+    """Four times Next: one step, and no question is skipped."""
+    with fresh_page(browser) as (page, errors):
+        page.goto(f"{file.as_uri()}#recompute", wait_until="commit")
+        page.get_by_role("button", name="Next ›").wait_for()
+        page.evaluate(
+            """() => { for (const _ of "1234") {
+              [...document.querySelectorAll("#part button")]
+                .find((one) => one.textContent === "Next ›").click(); } }"""
+        )
+        assert not page.evaluate("() => isReady")
+        assert page.locator(".mp-waits").all_inner_texts() == ["Next ›"]
+        assert "what you have clicked: Next ›" in page.locator("#status").inner_text()
+        wait(page)
+        assert page.get_by_role("img", name="step 2 of 5").count() == 1
+        assert page.locator(".mp-waits").count() == 0
+        assert not errors
+
+
+def test_a_second_click_on_next_answers_no_question(browser, file):
+    with opened(browser, f"{file.as_uri()}#recompute") as page:
+        page.evaluate(
+            """() => { const next = [...document.querySelectorAll("#part button")]
+              .find((one) => one.textContent === "Next ›");
+              for (const _ of "1234") next.click(); }"""
+        )
+        wait(page)
+        assert page.get_by_role("img", name="step 2 of 5").count() == 1
+        assert page.get_by_label("Your guess:").is_visible()
+
+
+def test_a_refusal_says_what_can_be_done_in_the_page(page):
+    go(page, "cow")
+    anew = page.get_by_role("button", name="Start over")
+    if anew.is_enabled():
+        anew.click()
+        wait(page)
+    page.get_by_role("button", name="Fork A").click()
+    wait(page)
+    for _ in range(40):
+        page.get_by_role("button", name="A writes a token").click()
+        wait(page)
+        if page.locator(".mp-bad").count():
+            break
+    said = page.locator(".mp-bad").inner_text()
+    assert "0 free of 8. End A or B, or undo." in said and "num_blocks" not in said
+
+
 # Python gets each message so much later: then there is time to look.
 SLOWLY = """() => {
   const post = worker.postMessage.bind(worker);
@@ -344,6 +394,29 @@ def test_the_button_makes_a_light_page_dark(page):
     page.get_by_role("button", name="Light").click()
     assert page.evaluate(colour) == light
     assert page.get_by_role("button", name="Dark").is_visible()
+    page.evaluate("() => localStorage.clear()")  # then it follows the system again
+
+
+def test_the_theme_is_the_one_that_the_site_has_stored(browser, file):
+    theme = "() => document.documentElement.getAttribute('theme')"
+    with served(file.parent) as address, fresh_page(browser) as (page, _):
+        page.emulate_media(color_scheme="light")
+        page.goto(f"{address}/{file.name}")
+        assert page.evaluate(theme) == "light"
+        page.evaluate("() => localStorage.setItem('mode', 'dark')")  # as the site does
+        page.reload()
+        assert page.evaluate(theme) == "dark"
+        page.get_by_role("button", name="Light", exact=True).click()
+        assert page.evaluate("() => [localStorage.mode, localStorage.theme]") == [
+            "light",
+            "light",
+        ]
+        page.evaluate("() => localStorage.setItem('mode', 'auto')")
+        page.emulate_media(color_scheme="dark")
+        page.reload()
+        assert page.evaluate(theme) == "dark"
+        page.goto(f"{address}/{file.name}?theme=light")
+        assert page.evaluate(theme) == "light"
 
 
 def test_in_the_site_each_place_leads_to_its_notebook(browser, file):

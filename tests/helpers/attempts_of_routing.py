@@ -76,6 +76,10 @@ def routed(is_open=lambda load, limit: load < limit, tie=-1, depth=None):
     return attempt
 
 
+def routed_depth(chain, own):
+    return len([*takewhile(own.__contains__, chain)])
+
+
 def needs_all_to_be_known(chain, known, loads, limit):
     return min((name for name in loads if chain[0] in known[name]), key=loads.get)
 
@@ -108,6 +112,24 @@ class CountsAll(Remembered):
 
     def num_known(self, chain):
         return sum(chain_hash in self.used for chain_hash in chain)
+
+
+class AskingIsUsing(Remembered):
+    """What was asked for is as new as what was sent."""
+
+    def num_known(self, chain):
+        count = super().num_known(chain)
+        self.sent(chain[:count])
+        return count
+
+
+class AskingIsUsingForwards(AskingIsUsing):
+    """The same, and the last hash that was asked for is the newest."""
+
+    def num_known(self, chain):
+        count = Remembered.num_known(self, chain)
+        self.sent(chain[:count][::-1])
+        return count
 
 
 class OnlySent:
@@ -145,12 +167,29 @@ FAULTS = {
         ),
         (needs_all_to_be_known, "got 'a', expected 'b'"),
         (lambda chain, known, loads, limit: None, "got None"),
+        (
+            lambda chain, known, loads, limit: max(
+                (name for name in loads if loads[name] < limit),
+                key=lambda name: (routed_depth(chain, known[name]), -loads[name]),
+            ),
+            "b was never sent anything",
+        ),
+        (
+            lambda chain, known, loads, limit: max(
+                (name for name in known if loads[name] < limit),
+                key=lambda name: (routed_depth(chain, known[name]), -loads[name]),
+            ),
+            "gone is dead",
+        ),
     ],
     "remembered": [
         (ForgetsTheStart, "the end is forgotten first"),
         (NeverForgets, "the end is forgotten first"),
         (OldestFirst, "1 was used again"),
         (CountsAll, "ends at the first hash that is missing"),
+        (AskingIsUsing, "to ask is not to use"),
+        (AskingIsUsingForwards, "num_known([2, 3]), num_known([9, 2]), sent([7])"),
+        (AskingIsUsingForwards, "to ask is not to use"),
         (OnlySent, "num_known"),
     ],
 }

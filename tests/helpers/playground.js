@@ -4,7 +4,9 @@
   const kinds = {
     "widget-html": (one) => one.firstElementChild.innerHTML,
     "widget-button": (one) => ["button", one.title, one.textContent, !one.disabled],
-    "widget-toggle-buttons": (one) => ["buttons", words(one, "[aria-pressed=true]")],
+    "widget-toggle-buttons": (one) => [
+      "buttons", words(one, "[aria-pressed=true]"), !one.querySelector("button").disabled,
+    ],
     "widget-checkbox": (one) => ["checkbox", words(one, "span"), one.querySelector("input").checked],
     "widget-slider": (one) => ["slider", words(one, "label"), words(one, "output")],
     "widget-dropdown": (one) => {

@@ -87,7 +87,7 @@ def _control(one: ipywidgets.Widget) -> list[Any]:
         case ipywidgets.Dropdown():
             return ["list", str(one.label), len(one.options)]
         case ipywidgets.ToggleButtons():
-            return ["buttons", one.label]
+            return ["buttons", one.label, not one.disabled]
         case ipywidgets.SelectionSlider():
             return ["slider", one.description, one.label]
         case ipywidgets.BoundedIntText():

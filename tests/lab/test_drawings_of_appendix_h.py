@@ -59,5 +59,5 @@ def test_a_table_leads_to_the_same_blocks_on_each_rank():
 def test_a_rank_that_waits_has_begun_a_step_that_the_other_has_not():
     first, second = DRAWINGS["apart"]().scene.rows
     assert first.words == ["step 6", "step 7", "step 8", "step 9: waits for the others"]
-    assert second.words == ["step 6", "step 7", "step 8", "has ended"]
+    assert second.words == ["step 6", "step 7", "step 8", "computes no more"]
     assert len(links("apart")) == 2 * 3  # there and back

@@ -86,9 +86,11 @@ def test_lanes_are_as_long_as_the_requests_took():
     answers = {answer.number: answer.served for answer in apart().cluster.answers}
     links = {transfer.number: transfer.replica for transfer in apart().transfers}
     first = min(answers[number].arrival for number in range(8))
-    for number, row in enumerate(scene.rows[:8]):
-        assert row.label == f"request {number}"
-        assert row.remark.endswith(f", link {links[number]}")
+    labels = [row.label for row in scene.rows[:8]]
+    own = sorted(range(8), key=lambda number: links[number])  # in turn on each link
+    assert labels == [f"link {links[number]}, request {number}" for number in own]
+    assert {*map(links.get, range(8))} == {0, 1}
+    for number, row in zip(own, scene.rows, strict=False):
         assert sum(cell.wide for cell in row.cells) == pytest.approx(
             answers[number].end - first
         )

@@ -529,7 +529,7 @@ def test_a_guess_is_not_kept_for_the_next_question():
 
 def test_a_picture_can_be_saved_and_goes_when_the_pool_changes():
     widget = PoolWidget(scene="beams")
-    press(widget, 2)
+    press(widget, 4)
     widget.play.picture.click()
     link = widget.play.saved.value
     assert 'download="block-pool.png"' in link
@@ -559,7 +559,7 @@ def every_control(widget):
 def test_every_control_is_a_core_widget_with_a_name_of_its_own():
     """The name is what a screen reader says."""
     widget = PoolWidget(scene="beams")
-    press(widget, 2)
+    press(widget, 4)
     controls = list(every_control(widget))
     assert {one._model_module for one in controls} <= {
         "@jupyter-widgets/controls",

@@ -329,6 +329,13 @@ def test_free_slots_may_suffice_and_yet_no_piece_does():
     assert "raise num_slots" in message
 
 
+def test_without_a_free_slot_no_piece_is_called_the_largest():
+    allocator = BuddyAllocator(8)
+    allocator.allocate(8)
+    with pytest.raises(NoPiece, match="wanted 3 slots, and none is free; free a piece"):
+        allocator.allocate(3)
+
+
 def test_a_stale_piece_cannot_free_what_somebody_else_holds_now():
     allocator = BuddyAllocator(4)
     stale = allocator.allocate(4)

@@ -94,6 +94,17 @@ def test_a_random_death_loses_nobody(seed):
     assert_each_is_answered_once(report, TALK)
 
 
+def test_a_request_is_sent_again_only_so_often():
+    """Three replicas die one after another, and it is on each of them."""
+    trace = [Asked(0.0, [1] * 8, (3,)), Asked(0.0, [2] * 8, (3,))]
+    deaths = [Death(0.01 + 0.02 * place, place, inf) for place in range(3)]
+    for resends, answered in ((0, [1]), (2, [1]), (3, [0, 1]), (inf, [0, 1])):
+        policy = Scripted(0, 3, 1, 2, 3)
+        report = simulate_cluster(replica, 4, trace, policy, deaths, resends=resends)
+        assert sorted(one.number for one in report.answers) == answered
+        assert report.num_resent == min(resends, 3)
+
+
 @pytest.mark.parametrize("runs_ahead", [False, True])
 def test_who_dies_says_nothing_more(runs_ahead):
     """Steps of 20 ms: a token at 0.02, 0.04, 0.06; it dies in the third step."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from minipaged.lab.check.verdict import Attempt, Rejected, short
+from minipaged.lab.check.verdict import Attempt, Hints, Rejected, short
 
 Case = Sequence[Any]  # the arguments of a call
 Rule = Callable[..., Any]  # an answer to a case, right or wrong
@@ -80,15 +80,16 @@ def compare(
     mistakes: Rules,
     *,
     read: Callable[[Any], Any] | None = None,
+    hints: Hints | None = None,
     **options: Any,
 ) -> None:
     """Ask about all cases; of a wrong attempt, all its answers tell the mistake.
 
     right: the right rule. mistakes: what to say, and the wrong rules that make it.
     read: takes an answer for what it means; raises Rejected if it is of no use.
-    options: as of `tell`.
+    hints: what to say of errors. options: as of `tell`.
     """
-    answers = ask_each(attempt, cases, right, read, options.get("same"))
+    answers = ask_each(attempt, cases, right, read, options.get("same"), hints)
     tell(attempt.call, answers, right, mistakes, **options)
 
 
@@ -98,12 +99,13 @@ def ask_each(
     right: Rule,
     read: Callable[[Any], Any] | None = None,
     same: Same | None = None,
+    hints: Hints | None = None,
 ) -> list[tuple[Case, Any]]:
     """All cases with their answers; those that fail after a wrong one are left out."""
     answers, is_right = [], True
     for case in cases:
         try:
-            found = attempt(*case)
+            found = attempt(*case, hints=hints)
             if read:
                 with telling(attempt.call(*case)):
                     found = read(found)

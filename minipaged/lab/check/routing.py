@@ -104,8 +104,14 @@ def route(attempt: Attempt) -> Callable[[], str]:
         if all(load >= limit for load in loads.values()):
             continue
         cases.append((chain, known, loads, limit))
-    compare(attempt, cases, _route, ROUTE_FLAWS, read=_name)
+    compare(attempt, cases, _route, ROUTE_FLAWS, read=_name, hints=ROUTE_HINTS)
     return lambda: "as `PrefixAware.choose`, with the least loaded in case of a tie"
+
+
+ROUTE_HINTS = {
+    "'gone'": "gone is dead: `known` may still name it, `loads` does not",
+    "'b'": "b was never sent anything, so `known` has no set for it",
+}
 
 
 def _name(found: Any) -> str:
@@ -168,7 +174,7 @@ ROUTE_FLAWS: dict[str, Callable[..., str]] = {
 @exercise
 def remembered(attempt: Attempt) -> Callable[[], str]:
     """A class with sent and num_known over at most `capacity` hashes."""
-    story = _Story(attempt(3), 3)
+    story = _Story(attempt, 3)
     story.send([])
     story.ask([1], "nothing was sent yet")
     story.send([1, 2, 3])
@@ -190,7 +196,7 @@ def remembered(attempt: Attempt) -> Callable[[], str]:
     for seed in range(30):
         draw = Random(seed)
         capacity = draw.randint(1, 6)
-        story = _Story(attempt(capacity), capacity)
+        story = _Story(attempt, capacity)
         for _ in range(20):
             first = draw.randrange(3)
             chain = [10 * first + at for at in range(draw.randint(0, 4))]
@@ -204,30 +210,45 @@ def remembered(attempt: Attempt) -> Callable[[], str]:
 class _Story:
     """The reader's memory, and the right one beside it."""
 
-    def __init__(self, memory: Any, capacity: int):
-        self.memory, self.events = memory, []
+    def __init__(self, make: Callable[[int], Any], capacity: int):
+        self.make, self.capacity = make, capacity
+        self.memory = make(capacity)
         self.right = PrefixAware(capacity=capacity)
-        self.capacity = capacity
+        self.events: list[tuple[str, list[int]]] = []  # a method, and its chain
 
     def send(self, chain: list[int]) -> None:
         """These hashes were sent."""
-        self._do("sent", chain)
+        self._do(self.memory, "sent", chain)
         self.right.sent("", chain)
-        self.events.append(f"sent({chain})")
+        self.events.append(("sent", chain))
 
     def ask(self, chain: list[int], why: str) -> None:
         """Is `num_known` right? why: what is forgotten if it is not."""
-        found = self._do("num_known", chain)
-        after = ", ".join(self.events[-4:]) or "nothing"
+        found = self._do(self.memory, "num_known", chain)
+        right = self.right.num_known("", chain)
+        events = [event for event in self.events if event[0] == "sent"][-4:]
+        if found != right and self._unasked(chain) == right:
+            events = self.events[-8:]
+            why = "to ask is not to use: `num_known` changes nothing"
+        after = ", ".join(f"{name}({said})" for name, said in events) or "nothing"
         what = f"capacity {self.capacity}, after {after}: num_known({chain})"
         with because(why):
-            diagnose(what, found, self.right.num_known("", chain))
+            diagnose(what, found, right)
+        self.events.append(("num_known", chain))
 
-    def _do(self, name: str, chain: list[int]) -> Any:
-        if not hasattr(self.memory, name):
+    def _unasked(self, chain: list[int]) -> Any:
+        """What a new memory answers that was sent the same, and asked nothing."""
+        memory = self.make(self.capacity)
+        for name, sent in self.events:
+            if name == "sent":
+                self._do(memory, name, sent)
+        return self._do(memory, "num_known", chain)
+
+    def _do(self, memory: Any, name: str, chain: list[int]) -> Any:
+        if not hasattr(memory, name):
             raise Rejected(f"it has no method {name}")
         try:
-            return attempted(f"{name}({chain})", getattr(self.memory, name), [*chain])
+            return attempted(f"{name}({chain})", getattr(memory, name), [*chain])
         except NotImplementedError as error:
             if str(error) or not self.events:
                 raise

@@ -12,7 +12,8 @@ from minipaged.simulate.apart import ApartReport
 def plot_handed(report: ApartReport, numbers: Sequence[int], title: str) -> Figure:
     """A lane for each request: its prompt, K and V on their way, its answer.
 
-    A link has the number of the replica that computes the prompt.
+    Requests of a link are together, in the order in which it moves them. A link has the
+    number of the replica that computes the prompt.
 
     numbers: of these requests in the trace.
     """
@@ -20,13 +21,17 @@ def plot_handed(report: ApartReport, numbers: Sequence[int], title: str) -> Figu
     transfers = {transfer.number: transfer for transfer in report.transfers}
     start = min(answers[number].served.arrival for number in numbers)
     picture = Picture(title)
-    for number in numbers:
+    above = None
+    for number in sorted(numbers, key=lambda each: transfers[each][1:4]):
         served, moved = answers[number].served, transfers[number]
+        if above not in (None, moved.replica):
+            picture.space(10.0)
+        above = moved.replica
         lane = picture.lane(
-            f"request {number}",
-            f"{moved.num_bytes / 1e6:,.0f} MB, link {moved.replica}",
+            f"link {moved.replica}, request {number}",
+            f"{moved.num_bytes / 1e6:,.0f} MB",
             height=18.0,
-            apart=4.0,
+            apart=8.0,
         )
         ends = served.arrival, served.first_token, moved.start, moved.end, served.end
         tones = strong("A"), free(), Tone(BAD), soft("B")

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-from minipaged.draw.palette import BAD, line_colour
+from minipaged.draw.palette import BAD, line_colour, theme
 from minipaged.draw.picture import Cell, Picture
-from minipaged.draw.tones import free, others, strong
+from minipaged.draw.tones import Tone, free, others, strong
 from minipaged.lab.plots.render import Figure, render
 from minipaged.memory.block_table import BlockTable
 
@@ -87,14 +87,19 @@ def plot_table_on_ranks(
     for rank, row in enumerate(rows):
         for entry, block in zip(entries, table.block_ids, strict=True):
             picture.link(entry, row[block], line_colour(rank))
-    picture.legend((others(), "held by others"), (free(), "free"))
+    picture.legend((_of_others(), "held by others"), (free(), "free"))
     return render(picture.scene())
 
 
 def _block(block: int, table: BlockTable, rank: int) -> Cell:
     if block in table.block_ids:
         return Cell(str(block), strong(rank))
-    return Cell(str(block), others() if table.pool.refcount(block) else free())
+    return Cell(str(block), _of_others() if table.pool.refcount(block) else free())
+
+
+def _of_others() -> Tone:
+    """Hatched, but not as shared ones are: free blocks beside it are nearly as pale."""
+    return others()._replace(hatching=theme().rim, pattern="\\\\")
 
 
 def plot_ranks_apart(
@@ -111,7 +116,7 @@ def plot_ranks_apart(
     rows = []
     for rank, (count, waits) in enumerate(zip(steps, is_waiting, strict=True)):
         cells = [Cell(f"step {step}", strong(rank)) for step in range(first, count + 1)]
-        end = f"step {count + 1}: waits for the others" if waits else "has ended"
+        end = f"step {count + 1}: waits for the others" if waits else "computes no more"
         cells.append(Cell(end, free(), wide=3))
         rows.append(row := picture.row(f"rank {rank}", "", cells, gap=4.0))
         if waits:

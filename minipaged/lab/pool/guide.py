@@ -1,10 +1,11 @@
 """Lab: lead a reader through a scene, step by step, on a sandbox that is theirs."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from minipaged.draw.letters import counted, listed
 from minipaged.errors import OutOfBlocks
 from minipaged.lab.pool.lane_words import VERBS
 from minipaged.lab.pool.lanes import Room
@@ -139,6 +140,20 @@ class Guide:
             return Verdict(True, f"✓ Right: {unit}{answer}.", why)
         said = f"You said {unit}{guess}. " if guess is not None else ""
         return Verdict(False, f"{said}It is {unit}{answer}.", why)
+
+
+def refused(error: Exception, names: Iterable[str], end: str) -> str:
+    """Why a move was refused, and what a reader can do about it.
+
+    names: of the sequences; end: what the button is called that ends one.
+    """
+    if not isinstance(error, OutOfBlocks):
+        return f"{REFUSED}{error}"
+    said = f"wanted {counted(error.wanted, 'block')}, {error.free} free"
+    if error.wanted > error.total:
+        return f"{REFUSED}{said}. The whole pool has {counted(error.total, 'block')}."
+    letters = listed(sorted(names)).replace(" and ", " or ")
+    return f"{REFUSED}{said} of {error.total}. {end} {letters}, or undo."
 
 
 def mark_name(words: str) -> str:

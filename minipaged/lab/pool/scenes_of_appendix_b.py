@@ -17,7 +17,10 @@ def _places_of_c(board: ServedBoard) -> int:
 
 
 def _blocks_of_c(board: ServedBoard) -> int:
-    """Room for all that C has, and for the token that it is to get."""
+    """Room for all that C has, and for the token that comes next.
+
+    The scheduler asks for so many; the step that starts C takes room for what it has.
+    """
     num, size = board.requests["C"].sequences[0].num_tokens, board.pool.block_size
     return -(-(num + 1) // size)
 
@@ -31,8 +34,9 @@ def _tokens_of_c(board: ServedBoard) -> int:
 def _why_so_many(board: ServedBoard, _: object) -> str:
     num, size = board.requests["C"].sequences[0].num_tokens, board.pool.block_size
     return (
-        f"C has {num} tokens and is to get one more: {num + 1} slots, in blocks of "
-        f"{size}. Until A ended, fewer were free."
+        f"This step fills {num} slots, one for each token of C, and the scheduler "
+        f"also wants a slot for the token that comes next: {num + 1}, in blocks of "
+        f"{size}. Until A ended, fewer blocks were free."
     )
 
 
@@ -88,7 +92,8 @@ RECOMPUTE = Scene(
             "A ends.",
             (STEP,),
             "C computes 10 tokens, 9 of them again. Its text goes on as if nothing "
-            "had happened.",
+            "had happened. (This scene has no prefix cache. With one, C may find full "
+            "blocks of its past again, if nobody has overwritten them.)",
             "{A} ends, and {C} starts again",
             Ask(
                 "Now A ends. How many blocks must be free before C starts again?",
@@ -110,7 +115,8 @@ SWAP = Scene(
             "A, B and C come, and each gets two tokens.",
             (*COME, STEP, STEP),
             "There is room for 8 blocks more in the CPU's memory. Nothing is computed "
-            "there.",
+            "there. (The paper's vLLM swaps like this. vLLM 0.32, with engine V1, "
+            "only recomputes, as in the scene before.)",
             "{A}, {B} and {C} hold all 8 blocks",
         ),
         Step(

@@ -48,7 +48,13 @@ EVICTION = Scene(
             (("start", 18, True, True),),
             "Four of its five blocks are full, and known by what is in them.",
         ),
-        Step("A ends.", (("free", "A"),), "The dashed blocks can still be found."),
+        Step(
+            "A ends.",
+            (("free", "A"),),
+            "The dashed blocks can still be found. Which free block goes first is our "
+            "choice: those that cannot be found, then the longest unused. vLLM 0.32 "
+            "chooses alike.",
+        ),
         Step(
             "B comes with another text.",
             (("start", 24, False, True),),

@@ -2,8 +2,10 @@
 
 from minipaged.lab.pool.scene import Ask, Scene, Step, num_entries, num_held
 
+NUM_BEFORE = 7  # blocks are held when A has been forked: A and E share one
+
 BEAMS = Scene(
-    "Beam search: 4 beams, 64 + 10 tokens",
+    "Beam search: 4 beams, and one dies",
     4,
     64,
     16,
@@ -22,8 +24,7 @@ BEAMS = Scene(
         Step(
             "Each beam gets 10 tokens.",
             tuple(("append", name, 10) for name in "ABCD"),
-            "The prompt's last block is full, so nothing was copied. To see a copy, "
-            "fork a beam now, and write.",
+            "The prompt's last block is full, so nothing was copied.",
             lambda board: (
                 f"Four blocks for all, and one for each: {num_held(board)}, not "
                 f"{num_entries(board)}"
@@ -35,6 +36,25 @@ BEAMS = Scene(
                 lambda board, _: (
                     f"Without sharing it would be {num_entries(board)}: five for each."
                 ),
+            ),
+        ),
+        Step(
+            "The best next tokens follow B, C and twice A. So D dies, and A is forked.",
+            (("free", "D"), ("fork", "A", 1)),
+            "D's own block is free, and no block was taken. E holds all of A's "
+            "blocks, also the one that A has not filled.",
+            "{D} dies, and {A} is forked into {A} and {E}",
+        ),
+        Step(
+            "Each beam gets one more token.",
+            tuple(("append", name, 1) for name in "ABCE"),
+            "A writes first, into a copy. Then E is alone, and writes in place.",
+            "{A} has a copy, and writes into it",
+            Ask(
+                "A and E hold a part-filled block together. Each of the four writes a "
+                "token. How many blocks are copied?",
+                lambda board: num_held(board) - NUM_BEFORE,
+                "B and C are alone in theirs; E is alone as soon as A has its copy.",
             ),
         ),
     ),

@@ -7,7 +7,7 @@ import ipywidgets as widgets
 
 from minipaged.errors import OutOfBlocks
 from minipaged.lab.pool.controls import show
-from minipaged.lab.pool.guide import REFUSED, Guide, room_of
+from minipaged.lab.pool.guide import Guide, refused, room_of
 from minipaged.lab.pool.guide_parts import Band, Head, narrate, scenes_of
 from minipaged.lab.pool.html import story
 from minipaged.lab.pool.html.lanes import with_lanes
@@ -73,7 +73,7 @@ class PoolWidget(Page):
         try:
             action()
         except (OutOfBlocks, ValueError) as error:
-            wrong = f"{REFUSED}{error}"
+            wrong = refused(error, self.sandbox.board.sequences, "Free")
         self.draw(wrong)
 
     def draw(self, wrong: str = "", is_still: bool = False) -> None:

@@ -157,8 +157,8 @@ def test_a_forgotten_split_is_rejected(monkeypatch):
 
 def test_a_tail_that_is_read_is_rejected():
     case = moved(make_case([(12, 1), (4, 1)], block_size=16), DEVICE)
-    launches = mp.triton_attention._replace(step=None)
-    known = {"launches": launches, "replace": dataclasses.replace}
+    plain = mp.triton_attention._replace(step=None)
+    known = {"PLAIN": plain, "replace": dataclasses.replace}
     flawed = of_lesson_6("reads_the_tail", **known)
     assert case.attend(flawed).isnan().any()
 

@@ -19,10 +19,11 @@ def formula(snapshot: Snapshot, name: str, position: int) -> str:
     here, size = find(snapshot, name, position), snapshot.block_size
     if here is None:
         table = snapshot.tables.get(name)
-        words = "There is no sequence."
+        words, kind = "There is no sequence.", "mp-quiet"
         if table is not None:
             words = f"{name} has the positions 0 to {table.num_tokens - 1}."
-        return f'<div class="mp-formula"><p class="mp-wrong">{words}</p></div>'
+            kind = "mp-wrong"
+        return f'<div class="mp-formula"><p class="{kind}">{words}</p></div>'
     slot = here.block_id * size + here.offset
     entry = _term("entry", here.entry, "entry")
     block = _term("block", here.block_id, "block")
