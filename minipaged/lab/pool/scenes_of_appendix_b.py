@@ -34,7 +34,7 @@ def _tokens_of_c(board: ServedBoard) -> int:
 def _why_so_many(board: ServedBoard, _: object) -> str:
     num, size = board.requests["C"].sequences[0].num_tokens, board.pool.block_size
     return (
-        f"This step fills {num} slots, one for each token of C, and the scheduler "
+        f"This step fills {num} slots, one for each token of C, and our scheduler "
         f"also wants a slot for the token that comes next: {num + 1}, in blocks of "
         f"{size}. Until A ended, fewer blocks were free."
     )
@@ -115,8 +115,9 @@ SWAP = Scene(
             "A, B and C come, and each gets two tokens.",
             (*COME, STEP, STEP),
             "There is room for 8 blocks more in the CPU's memory. Nothing is computed "
-            "there. (The paper's vLLM swaps like this. vLLM 0.32, with engine V1, "
-            "only recomputes, as in the scene before.)",
+            "there. (The paper's vLLM could swap like this; by default it did so for "
+            "groups only. vLLM 0.32, with engine V1, recomputes, as in the scene "
+            "before.)",
             "{A}, {B} and {C} hold all 8 blocks",
         ),
         Step(

@@ -22,10 +22,10 @@ PREFIX = Scene(
         Step(
             "B comes with the same first 13 tokens.",
             (("start", 14, True, True),),
-            "Only full blocks are known. The last token is always computed, because "
-            "its logits are wanted: so the fourth block belongs to B alone. It is the "
-            "one that A has left half full: the block that was freed last is handed "
-            "out before any new one.",
+            "Only full blocks are known. A's fourth block was never full, so nobody "
+            "can find it, and B computes its last two tokens in a block of its own. It "
+            "is the one that A has left half full: the block that was freed last is "
+            "handed out before any new one.",
             "{B} finds the full blocks of its prompt",
             Ask(
                 "B comes with the same first 13 tokens. How many blocks need not be "
@@ -58,7 +58,7 @@ EVICTION = Scene(
         Step(
             "B comes with another text.",
             (("start", 24, False, True),),
-            "As long as there are blocks without content, B is given those.",
+            "As long as there are blocks that cannot be found, B is given those.",
         ),
         Step(
             "C comes, and wants one block.",
