@@ -133,13 +133,13 @@ def capstone() -> Question:
     report = stored("cpu-capstone")
     gaps = report["gaps_of_unlike_answers"]["tiny_vllm.py"]
     closest = (
-        f"; where another one leaves it, the logits of the two tokens are at most "
+        "; where another one leaves it, the logits of the two tokens are at most "
         f"{1e6 * max(gaps):.0f} millionths apart"
         if gaps
         else ""
     )
     names = {
-        "tiny_vllm.py": "[tiny_vllm.py](../notebooks/tiny_vllm.py), 450 lines",
+        "tiny_vllm.py": "[tiny_vllm.py](../notebooks/tiny_vllm.py)",
         "minipaged": "minipaged",
         "generate": "HuggingFace `generate`, batches of 16",
     }

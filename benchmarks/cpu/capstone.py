@@ -64,13 +64,16 @@ def gaps(
     answers: list[list[int]],
     expected: list[list[int]],
 ) -> list[float]:
-    """Of each answer that differs: the distance of the logits where it leaves."""
+    """Of each answer that differs: the distance of the logits where it leaves.
+
+    model: in float64.
+    """
     found = []
     for prompt, one, other in zip(prompts, answers, expected, strict=True):
         if one != other:
             at = next(i for i, token in enumerate(one) if token != other[i])
             ids = torch.tensor([prompt + other[:at]])
-            logits = deepcopy(model).double()(ids).logits[0, -1]
+            logits = model(ids).logits[0, -1]
             found.append(float((logits[one[at]] - logits[other[at]]).abs()))
     return found
 
@@ -97,20 +100,23 @@ def main() -> None:
     }
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     lone: dict[str, list[float]] = {name: [] for name in ways}
-    unlike: dict[str, list[float]] = {}
-    configs = [GenerationConfig(max_new_tokens=asked.num_new) for asked in trace]
-    prompts = [asked.prompt for asked in trace]
-    alone = [out.sequences[0] for out in huggingface_outputs(theirs, prompts, configs)]
     for round_ in tqdm(range(given.rounds + 1), desc="rounds"):
         some = trace if round_ else trace[:4]  # the first is short, to be warm
         found = {name: serve(some) for name, serve in ways.items()}
         if not round_:
             continue
-        for name in "tiny_vllm.py", "minipaged":
-            unlike[name] = gaps(theirs, prompts, found[name].tokens, alone)
         for name, serve in ways.items():
             seconds[name].append(found[name].seconds)
             lone[name].append(serve(trace[:1]).seconds / trace[0].num_new)
+    # Of the last round: every round has the same answers.
+    prompts = [asked.prompt for asked in trace]
+    configs = [GenerationConfig(max_new_tokens=asked.num_new) for asked in trace]
+    alone = [out.sequences[0] for out in huggingface_outputs(theirs, prompts, configs)]
+    precise = deepcopy(theirs).double()
+    unlike = {
+        name: gaps(precise, prompts, found[name].tokens, alone)
+        for name in ("tiny_vllm.py", "minipaged")
+    }
     useful = sum(asked.num_new for asked in trace)
     speeds = {name: useful / statistics.median(own) for name, own in seconds.items()}
     report = {

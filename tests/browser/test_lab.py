@@ -122,6 +122,14 @@ def expect_text(page, text):
     page.get_by_text(text).filter(visible=True).first.wait_for()
 
 
+def guess_by_keyboard(page, number):
+    """Answer a scene's question, whose field comes next."""
+    page.get_by_label("Your guess:").wait_for()  # blocks are drawn before the question
+    page.keyboard.press("Tab")
+    page.keyboard.type(number)
+    page.keyboard.press("Enter")
+
+
 def flaws_for_all(page, name):
     """What is wrong with a pool's widget for any reader, and where it was seen."""
     pool = shown_pool(page.locator(WIDGET).first)
@@ -356,19 +364,13 @@ def test_by_keyboard_alone(page):
     assert page.evaluate(name) == "Next ›"  # one cannot go back yet
     page.keyboard.press("Enter")
     expect_holders(page, 4, 4, 4, 4)
-    page.get_by_label("Your guess:").wait_for()  # blocks are drawn before the question
-    page.keyboard.press("Tab")
-    page.keyboard.type("0")
-    page.keyboard.press("Enter")
+    guess_by_keyboard(page, "0")
     expect_holders(page, 4, 4, 4, 4, 1, 1, 1, 1)
     expect_text(page, "You said 0. It is 8.")
     page.wait_for_function(f"{name} === 'Next ›'")  # the field has gone
     page.keyboard.press("Enter")
     expect_holders(page, 4, 4, 4, 4, 2, 1, 1)
-    page.get_by_label("Your guess:").wait_for()
-    page.keyboard.press("Tab")
-    page.keyboard.type("1")
-    page.keyboard.press("Enter")
+    guess_by_keyboard(page, "1")
     expect_holders(page, 4, 4, 4, 4, 1, 1, 1, 1)
     expect_text(page, "✓ Right: 1.")
     page.wait_for_function(f"{name} === '‹ Back'")  # there is nothing next
