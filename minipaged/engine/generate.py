@@ -18,6 +18,7 @@ from minipaged.engine.arguments import (
 )
 from minipaged.engine.loop import StepRunner, run
 from minipaged.model.paged_model import PagedModel
+from minipaged.model.runner import Runner
 from minipaged.progress import progress_bar
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
@@ -108,7 +109,7 @@ def generate(
         return answer()
     from minipaged.model.parallel import doing
 
-    return paged.ranks.together("generate", answer, doing(paged))
+    return paged.ranks.together("generate", answer, doing(Runner(paged)))
 
 
 def _answer(
@@ -144,4 +145,4 @@ def _runner_of(paged: PagedModel) -> StepRunner:
         return paged
     from minipaged.model.parallel import LeadingRunner  # appendix H
 
-    return LeadingRunner(paged)
+    return LeadingRunner(Runner(paged))

@@ -220,12 +220,18 @@ class Ranks(Unpicklable):
 
         It may take no longer than the lifeline's timeout.
         """
-        with self._or_fail():
-            self.lifeline.waits_since = monotonic()
-            try:
-                yield
-            finally:
-                self.lifeline.waits_since = None
+        with self._or_fail(), self.watched():
+            yield
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Inside, other ranks may be waited for, no longer than the timeout."""
+        before = self.lifeline.waits_since
+        self.lifeline.waits_since = before or monotonic()
+        try:
+            yield
+        finally:
+            self.lifeline.waits_since = before
 
     def _send(self, message: Call | End) -> None:
         packet = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)

@@ -186,7 +186,7 @@ def test_ranks_that_run_other_lines_are_told(start, folder_of):
     ranks.start(on_ranks.run_other_lines, folder_of("qwen3"))
     for rank in range(2):
         _, text = ranks.ends(rank)
-        assert "rank 0 runs generate, but rank 1 runs Engine.step" in text
+        assert "rank 0 runs generate, but rank 1 runs Engine;" in text
 
 
 def test_files_that_one_rank_lacks(start, folder_of):
