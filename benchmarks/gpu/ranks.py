@@ -38,7 +38,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 
 import minipaged as mp
 from benchmarks.gpu import workloads
-from benchmarks.gpu.engine import lone, measure, time_line
+from benchmarks.gpu.engine import lone_of, measure, time_line
 from benchmarks.gpu.peers import installed
 from benchmarks.gpu.shapes import SHAPES
 from minipaged.lab.measure.machine import describe_machine
@@ -77,7 +77,9 @@ def random_share(shape: str, dtype: torch.dtype) -> PreTrainedModel:
     return model.to(device).eval() if count == 1 else model.eval()
 
 
-def serve(run: str, shape: str, requests: int, rounds: int) -> dict[str, Any]:
+def serve(
+    run: str, shape: str, requests: int, rounds: int, with_time_line: bool
+) -> dict[str, Any]:
     """What engine.py measures of one way to run; on each rank, and rank 0 tells it."""
     found: dict[str, Any] = {}
 
@@ -91,15 +93,15 @@ def serve(run: str, shape: str, requests: int, rounds: int) -> dict[str, Any]:
     note(load_s=round(time.perf_counter() - start, 2))
     paged = mp.PagedModel(model, NUM_BLOCKS, attention="triton")
     note(wrap_s=round(time.perf_counter() - start, 2))
-    trace = workloads.uniform(requests)
-    note(lone=lone(paged, run))
-    note(lone_s=round(time.perf_counter() - start, 2))
     engine = mp.Engine(paged, max_tokens=MAX_TOKENS, run=run)
     note(engine_s=round(time.perf_counter() - start, 2))
+    note(lone=lone_of(engine))
+    trace = workloads.uniform(requests)
     note(**measure(engine, trace, rounds))
     note(peak_gb=round(torch.cuda.max_memory_allocated() / 1e9, 3))
-    note(time_line=[time_line(engine, count) for count in (1, requests)])
     note(same_on_all_ranks=same_on_all_ranks(engine, trace[:64]))
+    if with_time_line:
+        note(time_line=[time_line(engine, count) for count in (1, requests)])
     engine.close()
     return found
 
@@ -185,7 +187,9 @@ def part_here(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """What this part measures, in this process."""
     if name == "sums":
         return sums()
-    limits = arguments.shape, arguments.requests, arguments.rounds
+    limits = (
+        arguments.shape, arguments.requests, arguments.rounds, arguments.time_lines
+    )  # fmt: skip
     if name == "nccl":
         with mock.patch.object(RanksMemory, "has_room_for", return_value=False):
             return serve("compiled", *limits)
@@ -202,6 +206,7 @@ def run_part(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         command = [sys.executable, "-m", "benchmarks.gpu.ranks", "--part", name]
         command += ["--out", str(out), "--requests", str(arguments.requests)]
         command += ["--rounds", str(arguments.rounds), "--shape", arguments.shape]
+        command += ["--time-lines"] * arguments.time_lines
         started = []
         for rank in range(count):
             own = {"RANK": str(rank), "LOCAL_RANK": str(rank)}
@@ -232,6 +237,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=120.0, help="of a part")
+    parser.add_argument("--time-lines", action="store_true", help="kernels, too")
     parser.add_argument("--peers", action="store_true", help="vLLM, too")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()

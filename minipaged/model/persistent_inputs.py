@@ -72,7 +72,6 @@ class StepArrays(NamedTuple):
             copies=copies,
         )
 
-
     def on_device(
         self,
         device: torch.device,

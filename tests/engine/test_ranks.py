@@ -100,6 +100,24 @@ def test_engines(two, folder_of, name):
         assert first[2], "nothing was preempted"
 
 
+@pytest.mark.parametrize("forgets", [False, True])
+def test_one_step_ahead_with_graphs(two, folder_of, forgets):
+    """Rank 0's GPU hands tokens to the others' before any CPU has read them."""
+    (first, num_replays), (second, others) = two(
+        on_ranks.run_ahead, folder_of("qwen3"), forgets
+    )
+    assert num_replays == others > 10
+    right = [
+        *expected(),
+        *huggingface_outputs(tiny_model("qwen3"), PROMPTS[:5], config(9)),
+    ]
+    if forgets:
+        assert [out.sequences for out in first] != [out.sequences for out in right]
+    else:
+        check(first, right)
+        check(second, right)
+
+
 def test_streams(two, folder_of):
     first, second = two(on_ranks.stream, folder_of("qwen3"))
     assert first == second

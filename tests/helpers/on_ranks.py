@@ -2,7 +2,9 @@
 
 import asyncio
 import time
-from functools import cache
+from contextlib import ExitStack
+from functools import cache, partial
+from unittest import mock
 
 import pytest
 import torch
@@ -10,6 +12,7 @@ import torch.distributed as dist
 
 import minipaged as mp
 from helpers.rank_processes import SECONDS
+from helpers.replaying import ReplayingRunner, replayable
 from helpers.serving import CONFIGS, PROMPTS, config
 from minipaged.model import parallel
 
@@ -57,6 +60,36 @@ def run_engine(folder, num_blocks=96, cache=False, **options):
             outs = engine.run()
         assert all(stream.finished for stream in streams)
         return outs, engine.stats.num_steps, engine.stats.num_preemptions
+
+
+def run_ahead(folder, forgets=False):
+    """Outputs of an engine one step ahead, with graphs that need no GPU.
+
+    forgets: rank 0 keeps the tokens that it has not read to itself.
+    """
+    paged = wrap(folder, attention=replayable)
+    alike = partial(mock.patch, "minipaged.engine.one_of_ranks.make_runner")
+    with ExitStack() as stack:
+        stack.enter_context(
+            alike(lambda paged, _run, *most: ReplayingRunner(paged, *most))
+        )
+        if forgets:
+            send = mock.patch("minipaged.model.parallel.broadcast", _send_zeros)
+            stack.enter_context(send)
+        engine = stack.enter_context(mp.Engine(paged, max_tokens=48, max_sequences=16))
+        for seed, (prompt, own) in enumerate(zip(PROMPTS, CONFIGS, strict=True)):
+            engine.add(prompt, own, seed=seed)
+        outs = engine.run()
+        for prompt in PROMPTS[:5]:  # these run ahead
+            engine.add(prompt, config(9))
+        outs += engine.run()
+        runner = getattr(engine._runner, "_runner", engine._runner)
+        return outs, runner.num_replays
+
+
+def _send_zeros(tokens):
+    with torch.inference_mode():
+        tokens.mul_(dist.get_rank() == 0)
 
 
 def stream(folder):
