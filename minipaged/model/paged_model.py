@@ -173,7 +173,7 @@ class PagedModel(Unpicklable):
         self.pool = BlockPool(num_blocks, block_size)
 
     def new_twin(self) -> PreTrainedModel:
-        """A twin of the model, connected; on several ranks, one of this rank's share."""
+        """A connected twin of the model; on several ranks, of this rank's share."""
         twin = make_twin(self.model)
         if self.ranks is not None:
             from minipaged.model.shares import compute_on_shares  # appendix H

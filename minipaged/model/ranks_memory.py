@@ -9,6 +9,7 @@ sends no more bytes than any other way.
 Source: PyTorch's symmetric memory, and its `one_shot_all_reduce`.
 """
 
+from contextlib import suppress
 from functools import cache
 
 import torch
@@ -53,9 +54,14 @@ class RanksMemory:
         """Of our tensor in the memory that was asked for: torch may put it anywhere."""
         return self._memory.data_ptr() - self._handle.buffer_ptrs[self.rank]
 
+    @property
+    def most_bytes(self) -> int:
+        """The largest tensor that is summed here."""
+        return _PROGRAMS * _ROOM
+
     def has_room_for(self, x: Tensor) -> bool:
         """Is it one of the tensors that are summed here?"""
-        return x.dtype in _TYPES and 0 < x.nbytes <= _PROGRAMS * _ROOM
+        return x.dtype in _TYPES and 0 < x.nbytes <= self.most_bytes
 
     def sum(self, x: Tensor) -> Tensor:
         """The sum of all ranks' tensors, in float32, from rank 0 to the last."""
@@ -81,10 +87,8 @@ def ranks_memory(device: torch.device) -> RanksMemory | None:
     if device.type != "cuda":
         return None
     memory = None
-    try:
+    with suppress(RuntimeError):
         memory = RanksMemory(device)
-    except RuntimeError:
-        pass
     found = torch.tensor([memory is not None], dtype=torch.int32, device=device)
     dist.all_reduce(found, op=dist.ReduceOp.MIN)
     return memory if found.item() else None
