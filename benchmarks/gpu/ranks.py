@@ -37,7 +37,7 @@ import torch.distributed as dist
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 import minipaged as mp
-from benchmarks.gpu import workloads
+from benchmarks.gpu import apart, vllm_engine, workloads
 from benchmarks.gpu.engine import lone_of, measure, time_line
 from benchmarks.gpu.peers import installed
 from benchmarks.gpu.shapes import SHAPES
@@ -48,6 +48,8 @@ from minipaged.model.ranks_memory import RanksMemory, ranks_memory
 NUM_BLOCKS = 20_000
 MAX_TOKENS = 8192
 PARTS = ("two", "one", "nccl", "sums")
+PEERS = {"vllm": 2, "vllm_one": 1}  # so many GPUs
+WITHOUT_MULTICAST = {"VLLM_ALLREDUCE_USE_SYMM_MEM": "0"}  # where it is not allowed
 SIZES_KB = (8, 64, 256, 1024, 2048, 4096, 8192, 16_384)
 IN_A_GRAPH = 64  # sums
 
@@ -183,10 +185,30 @@ def microseconds_in_graph(call: Callable[[], Any], replays: int = 20) -> float:
     return round(statistics.median(found), 2)
 
 
+def vllm(count: int, shape: str, requests: int, rounds: int) -> dict[str, Any]:
+    """The same measures of vLLM on so many GPUs, as vllm_engine.py takes them."""
+    vllm_engine.set_environment()
+    os.environ |= WITHOUT_MULTICAST
+    from vllm import LLM
+
+    with tempfile.TemporaryDirectory() as folder:
+        vllm_engine.write_config(Path(folder), shape)
+        settings = vllm_engine.SETTINGS | {"tensor_parallel_size": count}
+        llm, start_s = apart.timed(partial(LLM, model=folder, **settings))
+    plain = partial(vllm_engine.seconds_for, llm)
+    found = {"version": installed("vllm"), "start_s": round(start_s, 2)}
+    found["lone"] = apart.lone(plain)
+    print(json.dumps(found), flush=True)
+    return found | apart.measure(plain, workloads.uniform(requests), rounds)
+
+
 def part_here(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """What this part measures, in this process."""
     if name == "sums":
         return sums()
+    if name in PEERS:
+        limits = arguments.shape, arguments.requests, arguments.rounds
+        return vllm(PEERS[name], *limits)
     limits = (
         arguments.shape, arguments.requests, arguments.rounds, arguments.time_lines
     )  # fmt: skip
@@ -198,7 +220,7 @@ def part_here(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
 
 def run_part(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """Start the part's processes; what rank 0 has found, or how it has failed."""
-    count = 1 if name.endswith("one") else 2
+    count = 1 if name == "one" or name in PEERS else 2
     with socket.create_server(("localhost", 0)) as free:
         port = free.getsockname()[1]
     with tempfile.TemporaryDirectory() as folder:
@@ -212,6 +234,7 @@ def run_part(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
             own = {"RANK": str(rank), "LOCAL_RANK": str(rank)}
             own |= {"WORLD_SIZE": str(count), "MASTER_PORT": str(port)}
             own |= {"MASTER_ADDR": "localhost"}
+            own = {} if name in PEERS else own  # vLLM starts its ranks itself
             started.append(subprocess.Popen(command, env=os.environ | own))
         try:
             deadline = time.monotonic() + arguments.seconds
@@ -231,7 +254,7 @@ def run_part(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
 def main() -> None:
     """Measure, and print or store it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--parts", nargs="+", default=PARTS)
+    parser.add_argument("--parts", nargs="*", default=PARTS)
     parser.add_argument("--part", help="measured in this process, as run_part asks")
     parser.add_argument("--shape", default="llama-8b", choices=SHAPES)
     parser.add_argument("--requests", type=int, default=256)
@@ -239,18 +262,18 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=120.0, help="of a part")
     parser.add_argument("--time-lines", action="store_true", help="kernels, too")
     parser.add_argument("--peers", action="store_true", help="vLLM, too")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, help="what is there already stays")
     arguments = parser.parse_args()
     if arguments.part:
         found = part_here(arguments.part, arguments)
-        if int(os.environ["RANK"]) == 0:
+        if int(os.environ.get("RANK", "0")) == 0:
             arguments.out.write_text(json.dumps(found))
         return
     found = {"machine": describe_machine(), "shape": arguments.shape}
-    parts = [*arguments.parts]
-    if arguments.peers and installed("vllm"):
-        parts += ["vllm", "vllm_one"]
-    for name in parts:
+    if arguments.out and arguments.out.exists():
+        found |= json.loads(arguments.out.read_text())
+    there = arguments.peers and installed("vllm")
+    for name in [*arguments.parts, *(PEERS if there else ())]:
         found[name] = run_part(name, arguments)
         print(name, json.dumps(found[name]), flush=True)
         if arguments.out:
