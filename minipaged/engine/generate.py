@@ -18,7 +18,6 @@ from minipaged.engine.arguments import (
 )
 from minipaged.engine.loop import StepRunner, run
 from minipaged.model.paged_model import PagedModel
-from minipaged.model.runner import Runner
 from minipaged.progress import progress_bar
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
@@ -108,6 +107,7 @@ def generate(
     if paged.ranks is None:
         return answer()
     from minipaged.model.parallel import doing
+    from minipaged.model.runner import Runner
 
     return paged.ranks.together("generate", answer, doing(Runner(paged)))
 
@@ -144,5 +144,6 @@ def _runner_of(paged: PagedModel) -> StepRunner:
     if paged.ranks is None:
         return paged
     from minipaged.model.parallel import LeadingRunner  # appendix H
+    from minipaged.model.runner import Runner  # appendix A
 
     return LeadingRunner(Runner(paged))

@@ -37,7 +37,9 @@ class OneOfRanks(Engine):
     def _runner_of_rank(self, run: Run | None, sizes: tuple[int, int, int]) -> Runner:
         """Of the same kind on all ranks: they capture their graphs together."""
         with self.paged.ranks.alike("Engine"):
-            return make_runner(self.paged, run, *sizes)
+            runner = make_runner(self.paged, run, *sizes)
+        self.paged.ranks.runners.add(runner)
+        return runner
 
     def serve_awaited(self, stream: Stream) -> None:
         """As `Engine.serve_awaited`; RuntimeError without `serve`.

@@ -1,10 +1,13 @@
 """Appendix H: the kernel that sums over ranks in one launch."""
 
+import torch
+from torch import Tensor
+
 from minipaged.attention.kernels.setup import tl, triton
 
 
 @triton.jit
-def sum_kernel(
+def _sum_kernel(
     x,  # [numel]
     out,  # [numel]
     addresses,  # [COUNT]: of each rank's memory: flags, then places
@@ -55,8 +58,21 @@ def sum_kernel(
     tl.store(begun + program, number)
 
 
-def tiling(numel: int, most: int) -> tuple[int, int, int]:
-    """How many programs, the numbers of a program's tile, and its warps."""
-    tile = min(8192, max(1024, triton.next_power_of_2(triton.cdiv(numel, most))))
-    warps = 4 if tile <= 1024 else 8
-    return min(most, triton.cdiv(numel, tile)), tile, warps
+def sum_in_one_launch(
+    x: Tensor, addresses: Tensor, begun: Tensor, start: int, room: int, rank: int
+) -> Tensor:
+    """The sum of the tensors of all ranks; those who call this are at the same sum.
+
+    x: this rank's, contiguous. addresses: [ranks] int64, of each rank's memory. begun:
+    [programs] int32, how many sums this rank's programs have begun. start, room: bytes
+    before the first place, and of a place. Each rank adds in float32, from rank 0 on.
+    """
+    out = torch.empty_like(x)
+    most = len(begun)
+    tile = triton.next_power_of_2(triton.cdiv(x.numel(), most))
+    tile = min(8192, max(1024, tile))
+    _sum_kernel[(min(most, triton.cdiv(x.numel(), tile)),)](
+        x, out, addresses, begun, x.numel(), start, room // x.element_size(),
+        RANK=rank, COUNT=len(addresses), TILE=tile, num_warps=4 if tile <= 1024 else 8,
+    )  # fmt: skip
+    return out

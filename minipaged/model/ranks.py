@@ -6,7 +6,9 @@ from contextlib import contextmanager
 from threading import RLock
 from time import monotonic
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
+import torch
 import torch.distributed as dist
 
 from minipaged.errors import RankFailed, Unpicklable
@@ -44,7 +46,8 @@ class Ranks(Unpicklable):
     Packets have connections of their own. While rank 0 has nothing to do, the others
     wait there, without a time-out.
 
-    Attributes: rank, the number of this process; count, of processes; lifeline.
+    Attributes: rank, the number of this process; count, of processes; lifeline;
+    runners, which `close` closes first.
 
     Source: PagedAttention paper, section 4.6, figure 4.
     """
@@ -63,6 +66,7 @@ class Ranks(Unpicklable):
         lines = connections(store, "lifelines", rank, count, range(count), here)
         self.lifeline = Lifeline(rank, lines)
         self._lock = RLock()
+        self.runners: WeakSet[Any] = WeakSet()
         if rank:
             say_once(self.lifeline)
         self._what = ""  # is done together now, as rank 0 has begun it
@@ -99,6 +103,10 @@ class Ranks(Unpicklable):
         self.lifeline.works = True
         self.lifeline.waits_since = monotonic()
         try:
+            for runner in list(self.runners):  # NCCL waits for the end of its graphs
+                runner.close()
+            if torch.cuda.is_initialized():
+                torch.cuda.synchronize()  # here, a GPU that waits for a dead one hangs
             if dist.is_initialized():
                 dist.destroy_process_group()
         finally:

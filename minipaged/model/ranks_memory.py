@@ -65,17 +65,11 @@ class RanksMemory:
 
     def sum(self, x: Tensor) -> Tensor:
         """The sum of all ranks' tensors, in float32, from rank 0 to the last."""
-        from minipaged.model.one_shot import sum_kernel, tiling
+        from minipaged.model.one_shot import sum_in_one_launch  # which needs Triton
 
-        x = x.contiguous()
-        out = torch.empty_like(x)
-        programs, tile, warps = tiling(x.numel(), _PROGRAMS)
-        sum_kernel[(programs,)](
-            x, out, self._addresses, self._begun, x.numel(), self._start,
-            _ROOM // x.element_size(), RANK=self.rank, COUNT=self.count, TILE=tile,
-            num_warps=warps,
-        )  # fmt: skip
-        return out
+        return sum_in_one_launch(
+            x.contiguous(), self._addresses, self._begun, self._start, _ROOM, self.rank
+        )
 
 
 @cache
