@@ -9,7 +9,7 @@ sends no more bytes than any other way.
 Source: PyTorch's symmetric memory, and its `one_shot_all_reduce`.
 """
 
-from contextlib import suppress
+import warnings
 from functools import cache
 
 import torch
@@ -81,8 +81,11 @@ def ranks_memory(device: torch.device) -> RanksMemory | None:
     if device.type != "cuda":
         return None
     memory = None
-    with suppress(RuntimeError):
+    try:
         memory = RanksMemory(device)
+    except RuntimeError as error:
+        text = f"NCCL computes all sums, for the GPUs share no memory ({error!s:.200})"
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
     found = torch.tensor([memory is not None], dtype=torch.int32, device=device)
     dist.all_reduce(found, op=dist.ReduceOp.MIN)
     return memory if found.item() else None
