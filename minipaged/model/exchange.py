@@ -1,13 +1,13 @@
 """Appendix H: what ranks exchange in a forward: sums, and parts of logits.
 
-Two operators of torch, which a compiler leaves as they are, and which a CUDA graph
-captures with everything else. Both return a new tensor, the same on all ranks.
+A compiler gets them as operators of torch, which it leaves as they are, and a CUDA
+graph captures them with everything else. Both return a new tensor, the same on all
+ranks.
 """
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from minipaged.model.ranks_memory import ranks_memory
 
@@ -17,17 +17,12 @@ _all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_t
 
 def sum_over_ranks(x: Tensor) -> Tensor:
     """The sum of the tensors with which all ranks call this."""
-    return _sum(x) if _is_traced() else _sum_now(x)
+    return _sum(x) if torch.compiler.is_compiling() else _sum_now(x)
 
 
 def gather_from_ranks(x: Tensor) -> Tensor:
     """[..., n] of each rank, side by side: [..., n * ranks]."""
-    return _gather(x) if _is_traced() else _gather_now(x)
-
-
-def _is_traced() -> bool:
-    """Does a compiler want an operator? Its call would cost as much as a sum."""
-    return torch.compiler.is_compiling() or is_in_torch_dispatch_mode()
+    return _gather(x) if torch.compiler.is_compiling() else _gather_now(x)
 
 
 def _sum_now(x: Tensor) -> Tensor:
