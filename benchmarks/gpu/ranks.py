@@ -18,8 +18,10 @@ The parts, each in processes of its own:
 """
 
 import argparse
+import faulthandler
 import json
 import os
+import signal
 import socket
 import statistics
 import subprocess
@@ -228,6 +230,7 @@ def run_part(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         command = [sys.executable, "-m", "benchmarks.gpu.ranks", "--part", name]
         command += ["--out", str(out), "--requests", str(arguments.requests)]
         command += ["--rounds", str(arguments.rounds), "--shape", arguments.shape]
+        command += ["--seconds", str(arguments.seconds)]
         command += ["--time-lines"] * arguments.time_lines
         started = []
         for rank in range(count):
@@ -265,10 +268,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="what is there already stays")
     arguments = parser.parse_args()
     if arguments.part:
+        faulthandler.dump_traceback_later(0.8 * arguments.seconds)  # if it hangs
         found = part_here(arguments.part, arguments)
         if int(os.environ.get("RANK", "0")) == 0:
             arguments.out.write_text(json.dumps(found))
         return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the ranks end, too
     found = {"machine": describe_machine(), "shape": arguments.shape}
     if arguments.out and arguments.out.exists():
         found |= json.loads(arguments.out.read_text())

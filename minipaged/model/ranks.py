@@ -69,7 +69,7 @@ class Ranks(Unpicklable):
         self.runners: WeakSet[Any] = WeakSet()
         if rank:
             say_once(self.lifeline)
-        self._what = ""  # is done together now, as rank 0 has begun it
+        self._what = ""  # is done together now, as rank 0 leads it
 
     def least(self, number: int) -> int:
         """The least of the numbers with which all ranks call this."""
@@ -177,6 +177,8 @@ class Ranks(Unpicklable):
             if self.lifeline.cause is None:
                 self._send(End(what, error=_picklable(error)))
             raise
+        finally:
+            self._what = ""
         self._send(End(what, result))
         return result
 
@@ -212,9 +214,10 @@ class Ranks(Unpicklable):
     def ask(self, name: str) -> None:
         """Rank 0: let all others call it, and wait; ValueError if one of them raises.
 
-        It does nothing on other ranks, and where ranks do nothing together.
+        It does nothing on other ranks, and where rank 0 does not lead: in `alike`, each
+        rank does so by itself.
         """
-        if self.rank or not self._lock._is_owned():
+        if not (self._lock._is_owned() and self._what):
             return
         self._send(Call(self._what, name, (), wants_answer=True))
         with self.waiting():

@@ -45,10 +45,10 @@ def test_answers(two, folder, run, name):
 
     The pocket model's embeddings are tied.
     """
-    model = tiny_model("llama") if name == "llama" else mp.load("pocket")[0]
+    model = mp.load(folder if name == "llama" else name)[0]  # on the first GPU
     own = [*CONFIGS, *[config(9)] * len(PROMPTS)]
     seeds = list(range(len(own)))
-    right = huggingface_outputs(model.cpu(), PROMPTS * 2, own, seed=seeds)
+    right = huggingface_outputs(model, PROMPTS * 2, own, seed=seeds)
     outs = two(on_ranks.answer_on_gpus, folder if name == "llama" else name, run)
     for answers, has_memory in outs:
         check(answers, right)

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from contextlib import ExitStack
-from functools import cache, partial
+from functools import cache
 from random import Random
 from unittest import mock
 
@@ -70,11 +70,14 @@ def run_ahead(folder, forgets=False):
     forgets: rank 0 keeps the tokens that it has not read to itself.
     """
     paged = wrap(folder, attention=replayable)
-    alike = partial(mock.patch, "minipaged.engine.one_of_ranks.make_runner")
+
+    def make_runner(paged, _run, *most):
+        paged.refuse_changes()  # as a compiled runner does: each rank by itself
+        return ReplayingRunner(paged, *most)
+
+    made = mock.patch("minipaged.engine.one_of_ranks.make_runner", make_runner)
     with ExitStack() as stack:
-        stack.enter_context(
-            alike(lambda paged, _run, *most: ReplayingRunner(paged, *most))
-        )
+        stack.enter_context(made)
         if forgets:
             send = mock.patch("minipaged.model.parallel.broadcast", _send_zeros)
             stack.enter_context(send)
