@@ -905,6 +905,42 @@ def parity() -> Question:
     )
 
 
+def ranks() -> Question:
+    report = stored("gpu-ranks")
+    names = {
+        "one": "one GPU",
+        "two": "two GPUs",
+        "nccl": "two GPUs, all sums by NCCL",
+        "vllm_one": "vLLM, one GPU",
+        "vllm": "vLLM, two GPUs",
+    }
+    rows = []
+    for part, said in names.items():
+        if "lone" in (found := report.get(part, {})):
+            lone = found["lone"]
+            waits = lone["first_token_ms"], lone["next_token_ms"]
+            rows.append((said, found["tokens_per_s"], *waits))
+    one, two = report["one"], report["two"]
+    times = two["tokens_per_s"] / one["tokens_per_s"]
+    part = two["lone"]["next_token_ms"] / one["lone"]["next_token_ms"]
+    sums = {row["kb"]: row for row in report["sums"]["rows"]}
+    small, large = sums[8], sums[2048]
+    return Question(
+        "What does a second GPU bring?",
+        ("gpu-ranks",),
+        "python -m benchmarks.gpu.ranks",
+        ("256 requests", "tokens a second", "alone: first token, ms", "each next, ms"),
+        rows,
+        f"Two GPUs make {number(times)} times the tokens of one, and a lone user waits "
+        f"{number(part)} of the time for each. A model of Llama-3.1-8B's shape with "
+        "random weights, bfloat16, compiled; the requests are those of the engine "
+        "above. A sum over both GPUs takes "
+        f"{number(small['one shot'])} µs for a row of a token, and "
+        f"{number(large['one shot'])} µs for 256 rows; by NCCL, "
+        f"{number(small['NCCL'])} and {number(large['NCCL'])} µs.",
+    )
+
+
 ON_A_GPU = (
     decode,
     decode_over_peers,
@@ -914,6 +950,7 @@ ON_A_GPU = (
     prompts,
     rungs,
     engine,
+    ranks,
     first,
     eight_bits,
     deterministic,
