@@ -905,39 +905,23 @@ def parity() -> Question:
     )
 
 
-def ranks() -> Question:
-    report = stored("gpu-ranks")
-    names = {
-        "one": "one GPU",
-        "two": "two GPUs",
-        "nccl": "two GPUs, all sums by NCCL",
-        "vllm_one": "vLLM, one GPU",
-        "vllm": "vLLM, two GPUs",
-    }
-    rows = []
-    for part, said in names.items():
-        if "lone" in (found := report.get(part, {})):
-            lone = found["lone"]
-            waits = lone["first_token_ms"], lone["next_token_ms"]
-            rows.append((said, found["tokens_per_s"], *waits))
-    one, two = report["one"], report["two"]
-    times = two["tokens_per_s"] / one["tokens_per_s"]
-    part = two["lone"]["next_token_ms"] / one["lone"]["next_token_ms"]
-    sums = {row["kb"]: row for row in report["sums"]["rows"]}
-    small, large = sums[8], sums[2048]
+def sums() -> Question:
+    rows = stored("gpu-ranks")["sums"]["rows"]
+    ways = "one shot", "NCCL", "one shot of torch"
+    few = next(row for row in rows if row["kb"] == 8)
+    many = next(row for row in rows if row["kb"] == 2048)
     return Question(
-        "What does a second GPU bring?",
+        "How long does a sum over two GPUs take?",
         ("gpu-ranks",),
-        "python -m benchmarks.gpu.ranks",
-        ("256 requests", "tokens a second", "alone: first token, ms", "each next, ms"),
-        rows,
-        f"Two GPUs make {number(times)} times the tokens of one, and a lone user waits "
-        f"{number(part)} of the time for each. A model of Llama-3.1-8B's shape with "
-        "random weights, bfloat16, compiled; the requests are those of the engine "
-        "above. A sum over both GPUs takes "
-        f"{number(small['one shot'])} µs for a row of a token, and "
-        f"{number(large['one shot'])} µs for 256 rows; by NCCL, "
-        f"{number(small['NCCL'])} and {number(large['NCCL'])} µs.",
+        "python -m benchmarks.gpu.ranks --parts sums --out gpu-ranks.json",
+        ("KB, bfloat16", "our kernel, µs", "NCCL", "a copy, and torch's kernel"),
+        [(row["kb"], *(row[way] for way in ways)) for row in rows],
+        "Two H200s with NVLink, without multicast; a sum in a CUDA graph of 64. A step "
+        "of a model of Llama-3.1-8B's shape has two sums in each of its 32 layers: of "
+        f"8 KB for a lone user, which together take {number(64e-3 * few['one shot'])} "
+        f"ms, and by NCCL {number(64e-3 * few['NCCL'])} ms; of 2,048 KB for 256 users, "
+        f"{number(64e-3 * many['one shot'])} and {number(64e-3 * many['NCCL'])} ms. "
+        "Larger tensors than the last go to NCCL.",
     )
 
 
@@ -950,7 +934,7 @@ ON_A_GPU = (
     prompts,
     rungs,
     engine,
-    ranks,
+    sums,
     first,
     eight_bits,
     deterministic,

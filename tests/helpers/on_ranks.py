@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from contextlib import ExitStack
-from functools import cache
+from contextlib import ExitStack, nullcontext
+from functools import cache, partialmethod
 from random import Random
 from unittest import mock
 
@@ -13,9 +13,10 @@ import torch.distributed as dist
 
 import minipaged as mp
 from helpers.rank_processes import SECONDS
-from helpers.replaying import ReplayingRunner, replayable
+from helpers.replaying import ReplayingRunner, capture_without_a_gpu, replayable
 from helpers.serving import CONFIGS, PROMPTS, config
 from minipaged.model import parallel
+from minipaged.model.graphs import GraphRunner
 from minipaged.model.ranks_memory import ranks_memory
 
 WARM = config(17, do_sample=True, temperature=0.7, top_k=0)
@@ -64,23 +65,26 @@ def run_engine(folder, num_blocks=96, cache=False, **options):
         return outs, engine.stats.num_steps, engine.stats.num_preemptions
 
 
-def run_ahead(folder, forgets=False):
+def run_ahead(folder, kind=ReplayingRunner, forgets=False):
     """Outputs of an engine one step ahead, with graphs that need no GPU.
 
-    forgets: rank 0 keeps the tokens that it has not read to itself.
+    kind: of runner; a compiler only traces its layers. forgets: rank 0 keeps the tokens
+    that it has not read to itself. Comes with the number of this rank's replays.
     """
-    paged = wrap(folder, attention=replayable)
-
-    def make_runner(paged, _run, *most):
-        paged.refuse_changes()  # as a compiled runner does: each rank by itself
-        return ReplayingRunner(paged, *most)
-
-    made = mock.patch("minipaged.engine.one_of_ranks.make_runner", make_runner)
+    compile_ = torch.nn.Module.compile
+    traces = partialmethod(compile_, backend="eager", fullgraph=True)
+    made = "minipaged.engine.one_of_ranks.make_runner"
     with ExitStack() as stack:
-        stack.enter_context(made)
-        if forgets:
-            send = mock.patch("minipaged.model.parallel.broadcast", _send_zeros)
-            stack.enter_context(send)
+        for patch in (
+            mock.patch(made, lambda paged, _run, *most: kind(paged, *most)),
+            mock.patch.object(torch.nn.Module, "compile", traces),
+            mock.patch.object(GraphRunner, "_capture_all", capture_without_a_gpu),
+            mock.patch("minipaged.model.parallel.broadcast", _send_zeros)
+            if forgets
+            else nullcontext(),
+        ):
+            stack.enter_context(patch)
+        paged = wrap(folder, attention=replayable)
         engine = stack.enter_context(mp.Engine(paged, max_tokens=48, max_sequences=16))
         for seed, (prompt, own) in enumerate(zip(PROMPTS, CONFIGS, strict=True)):
             engine.add(prompt, own, seed=seed)
@@ -89,7 +93,8 @@ def run_ahead(folder, forgets=False):
             engine.add(prompt, config(9))
         outs += engine.run()
         runner = getattr(engine._runner, "_runner", engine._runner)
-        return outs, runner.num_replays
+        graphs = runner._graphs.values()
+        return outs, sum(each.graph.count for each in graphs)
 
 
 def _send_zeros(tokens):
