@@ -69,7 +69,10 @@ class CompiledRunner(GraphRunner):
         # number of a layer's module, and for the number of tokens. torch counts how
         # often it compiles the layers of all models, and would soon give up.
         with compiler.patch(allow_unspec_int_on_nn_module=True, recompile_limit=64):
-            sizes = (3 * ROWS, 5 * ROWS)
+            # The compiler times a few forms of some kernels with the tokens at hand, and
+            # keeps the quickest: so there are as many tokens as in a large step.
+            most = max(3 * ROWS, self._max_rows)
+            sizes = (most + ROWS, most)
             for size in progress_bar(sizes, desc="compile a layer", unit=" times"):
                 positions = torch.arange(size, device=self.paged.device)
                 positions = positions.clamp(max=self._longest - 1)

@@ -36,7 +36,7 @@ class GraphRunner(Runner):
     one launch. But it repeats all that was known on the CPU, such as shapes and
     addresses. So there are many graphs. If every sequence has one new token, there is a
     graph for 8 sequences, for 16, and so on. If some have more, there is a graph for
-    128 tokens, for 256, and so on up to 2,048, with rows for as many sequences as there
+    128 tokens, for 256, and so on up to 8,192, with rows for as many sequences as there
     may be. A step is padded to the next size: see `FixedInputs`, where a graph reads
     it. For example: 13 sequences that decode take the graph for 16 sequences; beside a
     prompt of 200 tokens, they take the graph for 256 tokens.
@@ -52,7 +52,7 @@ class GraphRunner(Runner):
     name: Run = "graphs"
     runs_ahead = True
     _twin: PreTrainedModel | None = None  # to run, if not the PagedModel's
-    _prompt_tokens = 128, 256, 384, 512, 768, 1024, 1536, 2048
+    _prompt_tokens = 128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192
     _guess_tokens = 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048
 
     def __init__(
