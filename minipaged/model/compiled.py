@@ -69,8 +69,8 @@ class CompiledRunner(GraphRunner):
         # number of a layer's module, and for the number of tokens. torch counts how
         # often it compiles the layers of all models, and would soon give up.
         with compiler.patch(allow_unspec_int_on_nn_module=True, recompile_limit=64):
-            # The compiler times a few forms of some kernels with the tokens at hand, and
-            # keeps the quickest: so there are as many tokens as in a large step.
+            # Of some kernels, the compiler times a few forms, with the tokens at hand.
+            # The quickest is kept, so there are as many tokens as in a large step.
             most = max(3 * ROWS, self._max_rows)
             sizes = (most + ROWS, most)
             for size in progress_bar(sizes, desc="compile a layer", unit=" times"):

@@ -46,7 +46,8 @@ class Request:
     @property
     def live(self) -> list[Sequence]:
         """The sequences that have not ended yet."""
-        return [seq for seq in self.sequences if seq.finish_reason is None]
+        sequences = self.answers + self.drafts if self.drafts else self.answers
+        return [seq for seq in sequences if seq.finish_reason is None]
 
     def end(self, finish_reason: str) -> None:
         """Mark all its sequences as ended."""
