@@ -49,6 +49,11 @@ class Request:
         sequences = self.answers + self.drafts if self.drafts else self.answers
         return [seq for seq in sequences if seq.finish_reason is None]
 
+    @property
+    def is_live(self) -> bool:
+        """Has any of its sequences not ended yet?"""
+        return self.answers[0].finish_reason is None or bool(self.live)
+
     def end(self, finish_reason: str) -> None:
         """Mark all its sequences as ended."""
         for sequence in self.live:
