@@ -11,6 +11,7 @@ the highest logits have a weight, and it takes the first of them.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -23,6 +24,7 @@ from minipaged.decoding.row_options import GREEDY, RowOptions
 from minipaged.model.persistent_inputs import to_device
 
 _CHUNK = 4096  # logits
+_ROWS = 64  # numbers are sent for a multiple of so many rows
 
 
 @triton.jit
@@ -129,10 +131,25 @@ def draw_rows(
 
 
 def to_numbers(options: Sequence[RowOptions], device: torch.device) -> Tensor:
-    """The numbers of these rows, [rows, 4] float32, on the device; the CPU goes on."""
-    packed = bytearray().join([row.packed for row in options])
+    """The numbers of these rows, [rows, 4] float32, on the device; the CPU goes on.
+
+    Most steps ask for what the step before has asked for. So the last numbers stay on
+    the device, and rows are filled up with the last row's numbers: if a row less is
+    wanted, nothing is sent, either.
+    """
+    filled = -len(options) % _ROWS
+    packed = b"".join([row.packed for row in options]) + options[-1].packed * filled
+    # Another stream might read them before they have come.
+    on_gpu = device.type == "cuda"
+    stream = torch.cuda.current_stream(device).cuda_stream if on_gpu else 0
+    return _sent(packed, device, stream)[: len(options)]
+
+
+@lru_cache(maxsize=8)
+def _sent(packed: bytes, device: torch.device, _stream: int) -> Tensor:
+    """[rows, 4] float32, which nobody writes to."""
     # `to_device` takes int64: two float32 travel as one.
-    as_integers = np.frombuffer(packed, np.int64).reshape(-1, 2)
+    as_integers = np.frombuffer(bytearray(packed), np.int64).reshape(-1, 2)
     (numbers,) = to_device([as_integers], device)
     return numbers.view(torch.float32)
 

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 from torch._dynamo import config as compiler
+from transformers import PreTrainedModel
 
 from minipaged.model.bridge import attending, connect
 from minipaged.model.fixed_order import fix_order, refuse_dependence
@@ -47,8 +48,8 @@ class CompiledRunner(GraphRunner):
         if paged.deterministic:
             fix_order(self._twin)
         paged.note_weights()  # which merging has moved
-        for layer in layers_of(self._twin):
-            layer.compile()
+        for part in compiled_parts(self._twin):
+            part.compile()
         super().__init__(paged, max_sequences, max_tokens, num_guesses)
         if paged.deterministic:
             refuse_dependence(paged, paged.pool.block_size, self._twin)
@@ -89,8 +90,23 @@ class CompiledRunner(GraphRunner):
     def close(self) -> None:
         """Free the graphs, the memory that they share, and the compiled code."""
         super().close()
-        for layer in layers_of(self._twin):
-            layer._compiled_call_impl = None
+        for part in compiled_parts(self._twin):
+            part._compiled_call_impl = None
+
+
+def compiled_parts(twin: PreTrainedModel) -> list[nn.Module]:
+    """Its layers, and HuggingFace's modules beside them: the last norm, for example.
+
+    torch's own modules are a kernel each already.
+    """
+    layers = layers_of(twin)
+    beside = [
+        module
+        for module in twin.base_model.children()
+        if type(module).__module__.startswith("transformers.")
+        and not set(layers) & set(module.modules())
+    ]
+    return layers if layers == [twin] else layers + beside
 
 
 def layers_of(twin: nn.Module) -> list[nn.Module]:
