@@ -126,8 +126,14 @@ def draw_rows(
     if not options:
         return torch.empty(0, dtype=torch.int64, device=logits.device)
     numbers = to_numbers(options, logits.device)
-    has_cutoffs = any([row.has_cutoff for row in options])
+    has_cutoffs = any([row.has_cutoff for row in _kinds(options)])
     return launch_draw(logits, numbers, has_cutoffs, uniform)
+
+
+def _kinds(options: Sequence[RowOptions]) -> Sequence[RowOptions]:
+    """All of them; if they are equal, as they mostly are, one stands for all."""
+    first = options[0]
+    return [first] if options.count(first) == len(options) else options
 
 
 def to_numbers(options: Sequence[RowOptions], device: torch.device) -> Tensor:
@@ -138,7 +144,12 @@ def to_numbers(options: Sequence[RowOptions], device: torch.device) -> Tensor:
     wanted, nothing is sent, either.
     """
     filled = -len(options) % _ROWS
-    packed = b"".join([row.packed for row in options]) + options[-1].packed * filled
+    kinds = _kinds(options)
+    if len(kinds) == 1:
+        packed = kinds[0].packed * len(options)
+    else:
+        packed = b"".join([row.packed for row in kinds])
+    packed += options[-1].packed * filled
     # Another stream might read them before they have come.
     on_gpu = device.type == "cuda"
     stream = torch.cuda.current_stream(device).cuda_stream if on_gpu else 0
@@ -196,7 +207,7 @@ def draw_unseeded(options: Sequence[Options], logits: Tensor) -> Tensor:
         logits = options[0].processors(none, logits.float())
         of_rows = [RowOptions() if options[0].do_sample else GREEDY] * len(options)
     uniform = None
-    if not all([row.is_greedy for row in of_rows]):
+    if not all([row.is_greedy for row in _kinds(of_rows)]):
         size = {"dtype": torch.float32, "device": logits.device}
         uniform = torch.rand(len(logits), 2, **size)
     return draw_rows(logits, of_rows, uniform)
