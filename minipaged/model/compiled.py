@@ -11,6 +11,7 @@ from minipaged.model.graphs import ROWS, GraphRunner
 from minipaged.model.inputs import RaggedBatch
 from minipaged.model.merged_linears import attends_to_nothing, merge_linears
 from minipaged.model.paged_model import PagedModel, last_logits
+from minipaged.model.placed_linear import place_logits
 from minipaged.model.runner import Run
 from minipaged.model.twin import make_twin
 from minipaged.progress import progress_bar
@@ -48,6 +49,7 @@ class CompiledRunner(GraphRunner):
         if paged.deterministic:
             fix_order(self._twin)
         paged.note_weights()  # which merging has moved
+        self._last_layer = place_logits(self._twin)
         for part in compiled_parts(self._twin):
             part.compile()
         super().__init__(paged, max_sequences, max_tokens, num_guesses)
