@@ -23,9 +23,10 @@ class CompiledRunner(GraphRunner):
     HuggingFace's code adds, norms and rotates in many kernels, each of which reads and
     writes memory. The compiler merges kernels that follow each other. It leaves
     attention as it is, because that is an operator. All layers have the same code, so
-    it is compiled once for all layers, and for any number of tokens. torch keeps the
-    result on the disk for the next time. Linear layers with a common input are merged:
-    see `merge_linears` for the memory that this takes.
+    it is compiled once for all layers, and for any number of tokens. So are modules
+    beside the layers, such as the last norm. torch keeps the result on the disk for the
+    next time. Linear layers with a common input are merged: see `merge_linears` for the
+    memory that this takes.
 
     It makes another twin to run, so other runners of the PagedModel stay as they are.
     Other PagedModels of the same model have to be made anew.
