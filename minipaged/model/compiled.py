@@ -3,7 +3,6 @@
 import torch
 from torch import Tensor, nn
 from torch._dynamo import config as compiler
-from transformers import PreTrainedModel
 
 from minipaged.model.bridge import attending, connect
 from minipaged.model.fixed_order import fix_order, refuse_dependence
@@ -23,10 +22,9 @@ class CompiledRunner(GraphRunner):
     HuggingFace's code adds, norms and rotates in many kernels, each of which reads and
     writes memory. The compiler merges kernels that follow each other. It leaves
     attention as it is, because that is an operator. All layers have the same code, so
-    it is compiled once for all layers, and for any number of tokens. So are modules
-    beside the layers, such as the last norm. torch keeps the result on the disk for the
-    next time. Linear layers with a common input are merged: see `merge_linears` for the
-    memory that this takes.
+    it is compiled once for all layers, and for any number of tokens. torch keeps the
+    result on the disk for the next time. Linear layers with a common input are merged:
+    see `merge_linears` for the memory that this takes.
 
     It makes another twin to run, so other runners of the PagedModel stay as they are.
     Other PagedModels of the same model have to be made anew.
@@ -51,8 +49,8 @@ class CompiledRunner(GraphRunner):
             fix_order(self._twin)
         paged.note_weights()  # which merging has moved
         self._last_layer = place_logits(self._twin)
-        for part in compiled_parts(self._twin):
-            part.compile()
+        for layer in layers_of(self._twin):
+            layer.compile()
         super().__init__(paged, max_sequences, max_tokens, num_guesses)
         if paged.deterministic:
             refuse_dependence(paged, paged.pool.block_size, self._twin)
@@ -93,23 +91,8 @@ class CompiledRunner(GraphRunner):
     def close(self) -> None:
         """Free the graphs, the memory that they share, and the compiled code."""
         super().close()
-        for part in compiled_parts(self._twin):
-            part._compiled_call_impl = None
-
-
-def compiled_parts(twin: PreTrainedModel) -> list[nn.Module]:
-    """Its layers, and HuggingFace's modules beside them: the last norm, for example.
-
-    torch's own modules are a kernel each already.
-    """
-    layers = layers_of(twin)
-    beside = [
-        module
-        for module in twin.base_model.children()
-        if type(module).__module__.startswith("transformers.")
-        and not set(layers) & set(module.modules())
-    ]
-    return layers if layers == [twin] else layers + beside
+        for layer in layers_of(self._twin):
+            layer._compiled_call_impl = None
 
 
 def layers_of(twin: nn.Module) -> list[nn.Module]:
