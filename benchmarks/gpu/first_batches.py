@@ -79,6 +79,7 @@ def measure(run: str, only: list[str] | None = None) -> dict[str, Any]:
         if not already_compiled:
             compiled.append(fn.name)
 
+    rounds = [kinds(random.Random(number)) for number in range(ROUNDS)]
     paged = mp.PagedModel(random_model(), 20_000, attention="triton")
     prefix = mp.PrefixCache(paged.pool)
     start = time.perf_counter()
@@ -92,7 +93,6 @@ def measure(run: str, only: list[str] | None = None) -> dict[str, Any]:
     gc.collect()
     gc.freeze()
     knobs.runtime.jit_post_compile_hook = note
-    rounds = [kinds(random.Random(number)) for number in range(ROUNDS)]
     for kind in only or rounds[0]:
         seconds = []
         compiled.clear()
