@@ -499,11 +499,11 @@ class Engine(Observer, Unpicklable):
             heapq.heappush(self._arriving, self._added[0])
             self._added.popleft()
         while self._arriving and self._arriving[0][0] <= now:
-            *_, stream = self._arriving[0]
+            stream = self._arriving[0][2]
             waiting = self.scheduler.waiting
             # After an interruption here or above, the stream comes a second time.
             is_in = waiting and waiting[-1] is stream.request
-            if stream.request.live and not is_in:
+            if stream.request.is_live and not is_in:
                 stream.request.number = next(self._places)
                 self._must_check_model = True
                 self.scheduler.add(stream.request)

@@ -10,6 +10,7 @@ from minipaged.model.graphs import ROWS, GraphRunner
 from minipaged.model.inputs import RaggedBatch
 from minipaged.model.merged_linears import attends_to_nothing, merge_linears
 from minipaged.model.paged_model import PagedModel, last_logits
+from minipaged.model.placed_linear import place_logits
 from minipaged.model.runner import Run
 from minipaged.progress import progress_bar
 
@@ -45,6 +46,7 @@ class CompiledRunner(GraphRunner):
         if paged.deterministic:
             fix_order(self._twin)
         paged.note_weights()  # which merging has moved
+        self._last_layer = place_logits(self._twin)
         for layer in layers_of(self._twin):
             layer.compile()
         super().__init__(paged, max_sequences, max_tokens, num_guesses)
@@ -67,7 +69,10 @@ class CompiledRunner(GraphRunner):
         # number of a layer's module, and for the number of tokens. torch counts how
         # often it compiles the layers of all models, and would soon give up.
         with compiler.patch(allow_unspec_int_on_nn_module=True, recompile_limit=64):
-            sizes = (3 * ROWS, 5 * ROWS)
+            # Of some kernels, the compiler times a few forms, with the tokens at hand.
+            # The quickest is kept, so there are as many tokens as in a large step.
+            most = max(3 * ROWS, self._max_rows)
+            sizes = (most + ROWS, most)
             for size in progress_bar(sizes, desc="compile a layer", unit=" times"):
                 positions = torch.arange(size, device=self.paged.device)
                 positions = positions.clamp(max=self._longest - 1)

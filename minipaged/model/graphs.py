@@ -13,6 +13,7 @@ from minipaged.model.fixed_inputs import FixedInputs, Size, without_padding
 from minipaged.model.inputs import Chunk, RaggedBatch
 from minipaged.model.paged_model import PagedModel
 from minipaged.model.persistent_inputs import Pending, StepArrays
+from minipaged.model.placed_linear import PlacedLinear
 from minipaged.model.positions import num_positions
 from minipaged.model.runner import Run, Runner, why_no_graphs
 from minipaged.progress import progress_bar
@@ -35,7 +36,7 @@ class GraphRunner(Runner):
     one launch. But it repeats all that was known on the CPU, such as shapes and
     addresses. So there are many graphs. If every sequence has one new token, there is a
     graph for 8 sequences, for 16, and so on. If some have more, there is a graph for
-    128 tokens, for 256, and so on up to 2,048, with rows for as many sequences as there
+    128 tokens, for 256, and so on up to 8,192, with rows for as many sequences as there
     may be. A step is padded to the next size: see `FixedInputs`, where a graph reads
     it. For example: 13 sequences that decode take the graph for 16 sequences; beside a
     prompt of 200 tokens, they take the graph for 256 tokens.
@@ -51,7 +52,8 @@ class GraphRunner(Runner):
     name: Run = "graphs"
     runs_ahead = True
     _twin: PreTrainedModel | None = None  # to run, if not the PagedModel's
-    _prompt_tokens = 128, 256, 384, 512, 768, 1024, 1536, 2048
+    _last_layer: PlacedLinear | None = None  # that can write to the common logits
+    _prompt_tokens = 128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192
     _guess_tokens = 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048
 
     def __init__(
@@ -242,7 +244,10 @@ class GraphRunner(Runner):
             if self._logits is None:
                 shape = self._most_logits, out.logits.shape[2]
                 self._logits = out.logits.new_empty(shape)
-            self._logits[: out.logits.shape[1]].copy_(out.logits[0])
+                if self._last_layer is not None:
+                    self._last_layer.place = self._logits
+            if out.logits.data_ptr() != self._logits.data_ptr():
+                self._logits[: out.logits.shape[1]].copy_(out.logits[0])
         return batch
 
     def close(self) -> None:
