@@ -25,14 +25,14 @@ from minipaged.serving.metrics import Metrics
 from minipaged.serving.pool_page import add_pool_page
 from minipaged.serving.pool_watch import PoolWatch
 from minipaged.serving.protocol import (
+    KINDS,
     MUST_BE,
     REFUSED,
     ChatRequest,
     CompletionRequest,
     DetokenizeRequest,
     Generating,
-    TokenizeChat,
-    TokenizeText,
+    TokenizeRequest,
 )
 from minipaged.serving.requests import Question, Reader
 from minipaged.serving.text import NamingDecoder
@@ -176,7 +176,7 @@ def make_app(
         return await front.answer(request, asked, ChatForm, front.reader.chat)
 
     @app.post("/tokenize")
-    async def tokenize(asked: TokenizeText | TokenizeChat) -> JSONResponse:
+    async def tokenize(asked: TokenizeRequest) -> JSONResponse:
         front.name_of(asked.model)
         tokens = await asyncio.to_thread(front.reader.tokens_to_show, asked)
         body = {"count": len(tokens), "max_model_len": max_model_len, "tokens": tokens}
@@ -238,7 +238,7 @@ def _first_fault(error: RequestValidationError) -> ApiError:
     fault = next((one for one in faults if one["type"] == "value_error"), faults[0])
     if fault["type"] == "json_invalid":
         return ApiError(400, "the body is not valid JSON")
-    place = [str(part)[:60] for part in fault["loc"][1:]]
+    place = [str(part)[:60] for part in fault["loc"][1:] if part not in KINDS]
     if not place and isinstance(fault["input"], bytes):  # it was not read as JSON
         return ApiError(
             400, "send the body as JSON, with the header Content-Type: application/json"

@@ -87,6 +87,7 @@ class EngineEnd(Observer):
             for message in self._unpacker.feed(data):
                 self._do(message)
             seconds = 0
+        self._send()  # who is accepted or refused need not wait for the step
         return True
 
     def _do(self, message: Add | Abort | Ask) -> None:
@@ -147,6 +148,9 @@ class EngineEnd(Observer):
             ended = [one for one in self._served.values() if one.stream.finished]
             for served in ended:
                 self._look(served)
+        self._send()
+
+    def _send(self) -> None:
         news = self._news
         if any(vars(news).values()):
             self._news = News()

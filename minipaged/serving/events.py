@@ -2,14 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Any
 
 from pydantic_core import to_json
 from starlette.requests import ClientDisconnect
-from starlette.responses import StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
 
 from minipaged.serving.errors import ApiError, internal
 from minipaged.serving.forms import Form
@@ -19,15 +19,18 @@ from minipaged.serving.protocol import StreamOptions
 _log = logging.getLogger("minipaged.serving")
 
 
-class Events(StreamingResponse):
+class Events(Response):
     """Chunks, perhaps usage, and [DONE]; whatever becomes of it, its job is left.
 
     An error is an event, which clients raise.
     """
 
+    media_type = "text/event-stream"
+
     def __init__(self, job: Job, form: Form, options: StreamOptions | None):
         """options: what the client wants to be told besides text."""
-        super().__init__(self._events(), media_type="text/event-stream")
+        self.status_code, self.background = 200, None
+        self.init_headers()
         self._job, self._form = job, form
         self._wants_usage = bool(options and options.include_usage)
         self._each_time = bool(options and options.continuous_usage_stats)
@@ -36,30 +39,38 @@ class Events(StreamingResponse):
         """As an ASGI app."""
         try:
             with suppress(ClientDisconnect):
-                await unless_left(receive, self.stream_response(send))
+                await unless_left(receive, self._send_all(send))
         finally:
             self._job.leave()
 
-    async def _events(self) -> AsyncIterator[bytes]:
+    async def _send_all(self, send: Send) -> None:
+        # A stream of its own, as StreamingResponse has one, would take longer.
+        start = {"type": "http.response.start", "status": 200}
+        await send(start | {"headers": self.raw_headers})
         job, form = self._job, self._form
         try:
             async for piece in job.pieces():
                 chunk = form.chunk(piece)
                 if self._each_time or self._wants_usage:
                     chunk["usage"] = job.usage if self._each_time else None
-                yield _event(chunk)
+                await send(_event(chunk))
             if self._wants_usage:
-                yield _event(form.chunk(None) | {"usage": job.usage})
+                await send(_event(form.chunk(None) | {"usage": job.usage}))
         except ApiError as error:
-            yield _event(error.body)
+            await send(_event(error.body))
         except Exception as error:
             _log.exception("a stream failed")
-            yield _event(internal(error).body)
-        yield b"data: [DONE]\n\n"
+            await send(_event(internal(error).body))
+        await send(_part(b"data: [DONE]\n\n"))
+        await send({"type": "http.response.body", "body": b""})
 
 
-def _event(body: dict[str, Any]) -> bytes:
-    return b"data: %b\n\n" % to_json(body)
+def _event(body: dict[str, Any]) -> Message:
+    return _part(b"data: %b\n\n" % to_json(body))
+
+
+def _part(data: bytes) -> Message:
+    return {"type": "http.response.body", "body": data, "more_body": True}
 
 
 async def unless_left(receive: Receive, work: Awaitable[Any]) -> Any:

@@ -6,7 +6,15 @@ with the reason, unless its value means that it is not used. `null` means "not g
 
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    model_validator,
+)
 
 MOST_LOGPROBS = 20
 MOST_STOPS = 4
@@ -237,6 +245,21 @@ class TokenizeChat(Chat):
 
     model: Text | None = None
     return_token_strs: bool | None = None
+
+
+# pydantic names the kind, too, before the field in which it finds a fault.
+KINDS = "of text", "of messages"
+
+
+def _kind(given: Any) -> str:
+    """Which of the two a body of /tokenize is: the faults of the other are none."""
+    return KINDS[isinstance(given, dict) and "messages" in given]
+
+
+TokenizeRequest = Annotated[
+    Annotated[TokenizeText, Tag(KINDS[0])] | Annotated[TokenizeChat, Tag(KINDS[1])],
+    Discriminator(_kind),
+]
 
 
 class DetokenizeRequest(Fields):
