@@ -37,7 +37,7 @@ from minipaged.serving.protocol import (
 from minipaged.serving.requests import Question, Reader
 from minipaged.serving.text import NamingDecoder
 
-_SHORT = 2000  # bytes of a body that is read at once; others are read in a thread
+_SHORT = 2000  # bytes of a body whose text is read at once, not in a thread
 
 
 class Front:
@@ -85,13 +85,15 @@ class Front:
             self.metrics, self.limits,
         )  # fmt: skip
         try:
+            is_short = len(await request.body()) <= _SHORT or not asked.has_text
             # A long text takes long, and so does a new stop string.
-            if len(await request.body()) <= _SHORT and not asked.stop:
+            if is_short and not asked.stop:
                 job.read(lambda: read(asked))
             else:
                 reading = asyncio.to_thread(job.read, lambda: read(asked))
                 await unless_left(request.receive, reading)
-            await unless_left(request.receive, job.ask())
+            job.hand_in()  # before the loop turns to the next of many requests
+            await unless_left(request.receive, job.accepted())
             if asked.stream:
                 return Events(job, made, asked.stream_options)
             pieces = await unless_left(request.receive, job.whole())

@@ -4,7 +4,7 @@ An unknown field is refused by its name. So is a known one that is not honoured 
 with the reason, unless its value means that it is not used. `null` means "not given".
 """
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import (
     AfterValidator,
@@ -181,10 +181,21 @@ class Generating(Fields):
 class CompletionRequest(Generating):
     """The body of /v1/completions."""
 
-    prompt: Text | list[Text] | list[int] | list[list[int]]
+    # From left to right: of many ids, no other type's faults are looked for.
+    prompt: Annotated[
+        list[int] | Text | list[Text] | list[list[int]],
+        Field(union_mode="left_to_right"),
+    ]
     echo: bool | None = None
     logprobs: Annotated[int, Field(ge=0, le=MOST_LOGPROBS)] | None = None
     add_special_tokens: bool | None = None
+
+    @property
+    def has_text(self) -> bool:
+        """Is there text to be tokenised, or shown?"""
+        prompt = self.prompt
+        is_text = isinstance(prompt, str) or any(isinstance(p, str) for p in prompt[:1])
+        return is_text or bool(self.echo)
 
 
 class TextPart(Fields):
@@ -224,6 +235,8 @@ class Chat(Fields):
 
 class ChatRequest(Chat, Generating):
     """The body of /v1/chat/completions."""
+
+    has_text: ClassVar[bool] = True
 
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
     max_tokens: Annotated[int, Field(ge=1)] | None = None
