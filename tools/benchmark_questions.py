@@ -722,6 +722,53 @@ def engine() -> Question:
     )
 
 
+def servers() -> Question:
+    report = stored("servers-nvidia-h200")
+    names = {
+        "ours": "our server, compiled",
+        "vllm": f"vLLM {report['versions']['vllm']}, its defaults",
+    }
+    rows = []
+    for clients in [name for name in report["ours"] if name.endswith("clients")]:
+        for way, said in names.items():
+            rounds = report[way][clients]
+            waits = zip(*[each["first_token_ms"] for each in rounds], strict=True)
+            rows.append(
+                (
+                    clients,
+                    said,
+                    ", ".join(f"{each['tokens_per_s']:,}" for each in rounds),
+                    *(", ".join(f"{one:.0f}" for one in each) for each in waits),
+                    median(each["next_token_ms"] for each in rounds),
+                )
+            )
+    return Question(
+        "How fast is the server, beside vLLM's?",
+        ("servers-nvidia-h200",),
+        "python -m benchmarks.gpu.servers",
+        (
+            f"{report['requests']} requests",
+            "",
+            "tokens a second, by round",
+            "first token, ms (median), by round",
+            "slowest 1 %, by round",
+            "each next, ms",
+        ),
+        rows,
+        "The requests and the model are those of the engine's table above, as streams "
+        "over HTTP; one asyncio client asks both servers in turns, on one GPU. With "
+        "256 clients, all requests come at once; fewer clients ask again. Both have a "
+        f"front and an engine in processes of their own: in the last round of "
+        f"{clients}, ours use {_cores(report['ours'][clients][-1])} cores, vLLM's "
+        f"{_cores(report['vllm'][clients][-1])}.",
+    )
+
+
+def _cores(found: dict) -> str:
+    """That a server's processes have kept busy, all together."""
+    return number(sum(found["cpu_seconds"]["server"]) / found["seconds"])
+
+
 def first() -> Question:
     host, other = stored("first-batches")["hosts"]
     kinds = {
@@ -914,6 +961,7 @@ ON_A_GPU = (
     prompts,
     rungs,
     engine,
+    servers,
     first,
     eight_bits,
     deterministic,

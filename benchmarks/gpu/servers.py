@@ -28,6 +28,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
+from importlib.metadata import distributions
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -234,8 +235,10 @@ def main() -> None:
         for one, command in commands.items():
             servers.append(start(one, command, folder, given.packages))
             running.callback(servers[-1].end)
-        # Only now: to ask for the machine may take memory of the GPU.
-        report = Report(given.out, requests=given.requests)
+        versions = {one.name: one.version for one in distributions(
+            name="vllm", path=[*sys.path, *filter(None, [given.packages])]
+        )}  # fmt: skip
+        report = Report(given.out, versions=versions, requests=given.requests)
 
         def asked(server: Server, *arguments: Any) -> dict[str, Any] | None:
             """A round, or None: it has failed, and the server is not asked again."""
