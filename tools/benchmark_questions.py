@@ -220,6 +220,35 @@ def server() -> Question:
     )
 
 
+def front() -> Question:
+    report = stored("cpu-front")
+    found = report["median"]
+    return Question(
+        "How many tokens a second can the server's front send?",
+        ("cpu-front",),
+        "make bench-one NAME=front",
+        (
+            f"{report['clients']} clients",
+            "tokens a second",
+            "events a token",
+            "an event, µs of the front's processor time",
+        ),
+        [
+            (
+                f"an engine that makes {report['tokens_per_second_at_most']:,}",
+                found["tokens_per_second"],
+                found["events_per_token"],
+                found["us_per_event"],
+            )
+        ],
+        "In the engine's place, a process gives each answer a random token a step, and "
+        "computes nothing. If the front is behind, an event has several tokens. The "
+        "rounds count from the first request to the last event.",
+        f"; medians of {len(report['rounds'])} rounds; load before: "
+        f"{report['load_before']}",
+    )
+
+
 def replicas() -> Question:
     report = stored("cpu-replicas")
     names = {"round-robin": "in turns", "prefix": "where the prefix is"}
@@ -463,6 +492,7 @@ ON_A_CPU = (
     capstone,
     scarce,
     server,
+    front,
     replicas,
     watching,
     prefix,

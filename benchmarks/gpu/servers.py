@@ -116,10 +116,10 @@ def start(name: str, command: str, folder: Path, packages: str | None) -> Server
             environment["VLLM_USE_FLASHINFER_SAMPLER"] = "0"  # it may not be there
         environment["PYTHONPATH"] = os.pathsep.join(paths)
     log = folder / f"{name}.log"
-    words = command.format(folder=folder).split()
+    arguments = command.format(folder=folder).split()
     with log.open("w") as out:
         process = psutil.Popen(
-            [sys.executable, "-m", *words, "--port", str(port)],
+            [sys.executable, "-m", *arguments, "--port", str(port)],
             env=environment, stdout=out, stderr=subprocess.STDOUT,
         )  # fmt: skip
     return Server(name, port, process, log, time.perf_counter())
@@ -128,10 +128,15 @@ def start(name: str, command: str, folder: Path, packages: str | None) -> Server
 def write_model(folder: Path, model: Any) -> None:
     """The model, and a tokenizer that has a word for each of its ids."""
     model.save_pretrained(folder)
-    words = {f"Ġ{_word(n)}": n for n in range(model.config.vocab_size)}
-    tokenizer = Tokenizer(models.WordLevel(words, unk_token="Ġa"))
+    words(model.config.vocab_size).save_pretrained(folder)
+
+
+def words(count: int) -> PreTrainedTokenizerFast:
+    """A tokenizer with so many words: a, b, ... z, aa, ab, ..."""
+    ids = {f"Ġ{_word(number)}": number for number in range(count)}
+    tokenizer = Tokenizer(models.WordLevel(ids, unk_token="Ġa"))
     tokenizer.decoder = decoders.ByteLevel()
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(folder)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer)
 
 
 def _word(number: int) -> str:
