@@ -29,6 +29,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from importlib.metadata import distributions
+from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -59,6 +60,7 @@ DRY = {
 }
 _ROUND = 90  # seconds, in which a round must be over
 _LAST = 4000  # letters of a log that are shown
+_SECONDS = "in which all must be over: no turn begins that would end later"
 
 
 class Server(NamedTuple):
@@ -216,6 +218,7 @@ def main() -> None:
     parser.add_argument("--servers", nargs="+", choices=COMMANDS, default=[*COMMANDS])
     parser.add_argument("--packages", help="a folder of more modules for the servers")
     parser.add_argument("--start-s", type=float, default=240, help="at most")
+    parser.add_argument("--seconds", type=float, default=inf, help=_SECONDS)
     parser.add_argument("--dry", action="store_true", help="ours, small, on the CPU")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
@@ -223,6 +226,7 @@ def main() -> None:
         Asked(asked.prompt, asked.num_new)
         for asked in workloads.uniform(given.requests)
     ]
+    begun = psutil.Process().create_time()
     commands = {name: COMMANDS[name] for name in given.servers}
     if given.dry:
         commands = DRY
@@ -267,13 +271,16 @@ def main() -> None:
         short = [Asked(each.prompt, 4) for each in trace]
         for server in servers.copy():  # it warms up
             asked(server, short, max(given.clients), 0)
-        shift = 0
-        for clients in given.clients:
-            for _ in range(given.rounds):
-                shift += 1
-                for server in servers.copy():
-                    if found := asked(server, trace, clients, shift):
-                        report.add(server.name, **{f"{clients} clients": found})
+        turns = [clients for _ in range(given.rounds) for clients in given.clients]
+        took = dict.fromkeys(turns, 0.0)  # seconds of the longest so far
+        for shift, clients in enumerate(turns, 1):
+            now = time.time()
+            if now + (took[clients] or 2 * max(took.values())) > begun + given.seconds:
+                continue
+            for server in servers.copy():
+                if found := asked(server, trace, clients, shift):
+                    report.add(server.name, **{f"{clients} clients": found})
+            took[clients] = max(took[clients], time.time() - now)
 
 
 if __name__ == "__main__":
