@@ -6,7 +6,15 @@ import pytest
 import torch
 
 from benchmarks.gpu import batches, one_launch
-from benchmarks.gpu.batches import KINDS, SHAPES, draw_batches, measure, summary
+from benchmarks.gpu.batches import (
+    KINDS,
+    SETS,
+    SHAPES,
+    compile_ahead,
+    draw_batches,
+    measure,
+    summary,
+)
 from benchmarks.gpu.measure import kv_bytes
 from minipaged.attention.backend import Masking
 from minipaged.attention.kernels.attention import triton_attention
@@ -112,10 +120,11 @@ def test_a_peer_that_says_something_else_is_not_timed(few_layers, monkeypatch):
 
 
 STORED = [*product(("nvidia-h200", "nvidia-h100-80gb-hbm3"), (0, 1))]
+SIXTEEN = "nvidia-h200", 71  # of sixteen shapes
 
 
 def test_which_reports_are_stored():
-    names = {f"{batches_of(seed)}-{device}.json" for device, seed in STORED}
+    names = {f"{batches_of(seed)}-{device}.json" for device, seed in [*STORED, SIXTEEN]}
     assert names == {path.name for path in DATA.glob("batches-*")}
 
 
@@ -133,3 +142,25 @@ def test_the_default_keeps_up_with_the_best_peer(device, seed):
     for name in ("at_most_1.03", "largest", "geometric_mean"):
         assert stored[name] == pytest.approx(found[name], 1e-3)
     assert found["at_most_1.03"] >= 0.95 and found["largest"] <= 1.08
+
+
+def test_the_present_rule_is_nowhere_slower_than_the_one_before():
+    """In sixteen shapes; the rule has seen these batches."""
+    report = measured_batches(*SIXTEEN)
+    assert list(report["batches"]) == list(draw_batches(60, 71, SETS["sixteen"]))
+    for row in report["batches"].values():
+        us = row["us"]
+        peers = us["flashinfer"], us["vllm_flash_attention"]
+        for name in ("step", "unseen", "before"):
+            ratio = us[name] / min(peers)
+            assert row[f"{name}_over_best_peer"] == pytest.approx(ratio, 1e-3)
+        assert us["step"] <= 1.01 * us["before"]
+    ours, before = (report["summary"][name] for name in ("step", "before"))
+    assert ours["geometric_mean"] <= 0.88 < before["geometric_mean"]
+    assert ours["at_most_1.00"] >= 0.85 and ours["at_most_1.05"] >= 0.95
+
+
+@interpreted
+def test_kernels_are_compiled_ahead():
+    """Interpreted, they run at once; so it shows only that all are launched."""
+    compile_ahead({"a batch": BATCH})

@@ -10,6 +10,11 @@ are few sequences, each may be cut into many pieces: then a second launch merges
   another program writes in this launch.
 - The last program of a sequence and KV head to arrive merges their pieces. A ticket
   tells it that it is the last; it puts the ticket back to zero for the next layer.
+
+A GPU launches a kernel when the kernel before it has ended, and is idle meanwhile. From
+Hopper on, a launch may begin earlier. Then its programs wait before they read what the
+kernel before it writes: q, K and V of the new tokens. The plan is there already, except
+in the first layer.
 """
 
 from minipaged.attention.kernels.eight_bits import as_float16, over_words, to_eight_bits
@@ -43,7 +48,7 @@ def _one_more(q, k, v, maximum, total, weighted, scale, softcap):
     return new_maximum, total, weighted
 
 
-@triton.jit(do_not_specialize=["table_stride"])
+@triton.jit(do_not_specialize=["table_stride", "is_first"])
 def step_kernel(
     out,  # [T, H, value dim]
     means,  # [rows of the plan, KV heads, GROUP, value dim] float32: of what is cut
@@ -69,6 +74,7 @@ def step_kernel(
     v_head_stride,
     scale,
     softcap,  # None: there is none
+    is_first,  # launch after the plan was made
     COLUMNS: tl.constexpr,
     BLOCK_SIZE: tl.constexpr,
     NUM_KV_HEADS: tl.constexpr,
@@ -82,17 +88,24 @@ def step_kernel(
     TILE: tl.constexpr,  # positions read at a time
     MERGED_AT_ONCE: tl.constexpr,  # pieces
     APART: tl.constexpr,  # a launch of its own merges
-    OVERLAP: tl.constexpr,  # that launch may begin before this launch has ended
+    WAITS: tl.constexpr,  # this launch may begin before the kernel before has ended
+    HANDS_OVER: tl.constexpr,  # the next launch may begin before this launch has ended
     WORDS: tl.constexpr,  # V is in 8 bits, and read as words: see `over_words`
 ):
     """One piece of one sequence and KV head: `write_plan` says which."""
-    if APART and OVERLAP:
-        tl.extra.cuda.gdc_launch_dependents()
+    if WAITS and is_first:
+        tl.extra.cuda.gdc_wait()  # for the plan
     number, kv_head = tl.program_id(0) // NUM_KV_HEADS, tl.program_id(0) % NUM_KV_HEADS
     own = plan + number * COLUMNS
     seq, token = tl.load(own), tl.load(own + 1).to(tl.int64)
     start, stop = tl.load(own + 2), tl.load(own + 3)
     first_row, num_pieces, kind = tl.load(own + 4), tl.load(own + 5), tl.load(own + 6)
+    if WAITS:
+        # Programs without a row wait, too: then the next launch, which waits for these
+        # programs, has also waited for all kernels before them.
+        tl.extra.cuda.gdc_wait()
+    if HANDS_OVER:
+        tl.extra.cuda.gdc_launch_dependents()
     if seq < 0:
         return  # an unused row of the plan
 

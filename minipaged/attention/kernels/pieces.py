@@ -11,13 +11,13 @@ For example, sequences of 8, 8, 4 and 1 tiles are to be cut into about 6 pieces.
 
 The last program of a sequence and KV head to arrive merges their pieces. If there are
 many pieces of few sequences, a separate kernel merges, with programs for each query
-head.
+head. Then the longest piece is as short as it can be with so many pieces or fewer.
 """
 
 import torch
 
 from minipaged.attention.kernels.setup import tl, triton
-from minipaged.attention.kernels.tile import divide, merge_parts, nothing_seen
+from minipaged.attention.kernels.tile import divide, nothing_seen
 
 COLUMNS = 8  # of a plan's row
 _SEQUENCES = 64  # by one program
@@ -88,13 +88,29 @@ def _plan_kernel(
         longest = tl.maximum(longest, tl.max(tiles, 0))
     if most_pieces is not None:
         least = tl.cdiv(longest, most_pieces)
-        # Rounding adds a piece a sequence at most. All pieces are to run at once.
-        target = tl.maximum(target - num_seqs, 1)
     else:
         # A program that merges all pieces of a sequence cannot read meanwhile: for n
         # tiles, the best number of pieces grows as the square root of n.
         least = tl.ceil(tl.sqrt(longest.to(tl.float32)) / 4).to(tl.int32)
     share = tl.maximum(tl.maximum(tl.cdiv(all_tiles, target), least), 1)
+    if most_pieces is not None:
+        # All pieces are to run at once, so there may be `target` at most. Rounding adds
+        # a piece a sequence at most. Between these two, halving finds the best share.
+        enough = tl.cdiv(all_tiles, tl.maximum(target - num_seqs, 1))
+        enough = tl.maximum(enough, share)
+        while share < enough:
+            middle, num_pieces = (share + enough) // 2, 0
+            for first in range(0, num_seqs, N):
+                other = first + tl.arange(0, N)
+                _, its_token, _, _, its_tiles = _to_read(
+                    context_lengths, query_starts, other, num_seqs, WINDOW, TILE
+                )
+                _, its_pieces = _cut(its_tiles, its_token, middle)
+                num_pieces += tl.sum(its_pieces, 0)
+            if num_pieces <= target:
+                enough = middle
+            else:
+                share = middle + 1
 
     seq = tl.program_id(0) * N + tl.arange(0, N)
     context, token, begin, end, tiles = _to_read(
@@ -242,25 +258,42 @@ def merge_kernel(
     GROUP: tl.constexpr,
     VALUE_DIM: tl.constexpr,
     NUMBERS: tl.constexpr,  # of the result, by one program
-    PIECES: tl.constexpr,  # of a sequence at most, padded
-    OVERLAP: tl.constexpr,
+    PIECES: tl.constexpr,  # that are read at a time
+    WAITS: tl.constexpr,
+    HANDS_OVER: tl.constexpr,
 ):
     """Merge some numbers of a query head's pieces, in a separate launch."""
     seq, head = tl.program_id(1), tl.program_id(0)
     first_row = tl.load(plan + seq * COLUMNS + 7)
     own = plan + tl.maximum(first_row, 0) * COLUMNS
     token, num_pieces = tl.load(own + 1).to(tl.int64), tl.load(own + 5)
-    if OVERLAP:
+    if WAITS:
         # Until all pieces are written. Programs that merge nothing wait, too: the next
         # kernel may begin when this launch ends, and needs what `step_kernel` stores.
         tl.extra.cuda.gdc_wait()
+    if HANDS_OVER:
+        tl.extra.cuda.gdc_launch_dependents()
     if first_row < 0:
         return  # a sequence that the plan skips
     if num_pieces == 1:
         return  # it is stored already
     column = tl.program_id(2) * NUMBERS + tl.arange(0, NUMBERS)
     piece = tl.arange(0, PIECES)
-    rows = (first_row + piece).to(tl.int64) * (NUM_KV_HEADS * GROUP) + head
-    result = merge_parts(logs, means, rows, piece < num_pieces, column, VALUE_DIM)
+    highest, total = float("-inf"), 0.0
+    weighted = tl.zeros([NUMBERS], tl.float32)
+    for first in range(0, num_pieces, PIECES):
+        exists = first + piece < num_pieces
+        rows = (first_row + first + piece).to(tl.int64) * (NUM_KV_HEADS * GROUP) + head
+        log = tl.load(logs + rows, mask=exists, other=float("-inf"))
+        mask = exists[:, None] & (column < VALUE_DIM)[None, :]
+        places = rows[:, None] * VALUE_DIM + column[None, :]
+        mean = tl.load(means + places, mask=mask, other=0.0)
+        new_highest = tl.maximum(highest, tl.max(log, 0))
+        base = tl.where(new_highest == float("-inf"), 0.0, new_highest)
+        weights, rescale = tl.exp2(log - base), tl.exp2(highest - base)
+        total = total * rescale + tl.sum(weights, 0)
+        weighted = weighted * rescale + tl.sum(weights[:, None] * mean, 0)
+        highest = new_highest
+    result = weighted / tl.where(total == 0.0, 1.0, total)
     places = (token * (NUM_KV_HEADS * GROUP) + head) * VALUE_DIM + column
     tl.store(out + places, result.to(out.dtype.element_ty), mask=column < VALUE_DIM)

@@ -114,6 +114,60 @@ def _fullness(programs: float, at_a_time: int) -> float:
     return programs / (at_a_time * math.ceil(programs / at_a_time))
 
 
+class _Step(NamedTuple):
+    """What the host knows of a step that decodes."""
+
+    num_seqs: int
+    rows: int  # of a program
+    rows_of_one: float  # of the plan, if each multiprocessor gets one piece
+    on_each: float  # sequences and KV heads for each multiprocessor
+    shortest: int
+    longest: int
+
+    @property
+    def is_even(self) -> bool:
+        """Do all pieces end at about the same time?"""
+        return self.longest <= 1.25 * self.shortest
+
+    @property
+    def positions(self) -> float:
+        """For each multiprocessor to read, if lengths lie evenly between their ends."""
+        return self.on_each * (self.shortest + self.longest) / 2
+
+    @property
+    def equal(self) -> int:
+        """Pieces of each sequence, if they fill three places on each multiprocessor.
+
+        0: they would leave places empty, above one in twenty, or be shorter than 512.
+        """
+        pieces = int(3 / self.on_each)
+        fills = self.is_even and pieces * self.on_each >= 0.95 * 3
+        return pieces if fills and self.longest >= 512 * pieces else 0
+
+    def cut(
+        self, sizes: Sizes, pieces: float, apart: bool = False, early: bool = False
+    ) -> "_Cut":
+        """Into so many pieces for each multiprocessor."""
+        return _Cut(sizes, int(pieces * self.rows_of_one), apart, early)
+
+    def cut_each(self, sizes: Sizes, pieces: int, early: bool = False) -> "_Cut":
+        """Each sequence into so many pieces."""
+        return _Cut(sizes, self.num_seqs * pieces, False, early)
+
+    def whole(self, sizes: Sizes) -> "_Cut":
+        """Each sequence in one piece."""
+        return _Cut(sizes, 1, False, False)
+
+
+class _Cut(NamedTuple):
+    """As `step_sizes` returns it."""
+
+    sizes: Sizes
+    target: int
+    apart: bool
+    early: bool
+
+
 def step_sizes(
     q: torch.Tensor,
     values: torch.Tensor,
@@ -121,73 +175,155 @@ def step_sizes(
     shortest: int,
     longest: int,
     in_eight_bits: bool = False,
-) -> tuple[Sizes, int, bool]:
-    """Sizes for one launch a layer; how many pieces a step is cut into; merged apart?
+) -> tuple[Sizes, int, bool, bool]:
+    """Sizes for one launch a layer; its pieces; merged apart? may the next begin early?
 
-    The GPU cuts the pieces, by the real lengths, and begins with the longest piece. So
-    the ends even out, and two or three pieces for each multiprocessor are enough; four,
-    if heads are short. Programs are large. But if uneven lengths make several waves,
-    smaller programs hide better how each wave begins: four on each multiprocessor at a
-    time; with very many pieces, six.
-
-    `shortest` and `longest` only say whether lengths are even. If they are, all pieces
-    end at the same time. If there is little to read (short heads, or a few sequences
-    that are longer than 1,024), four small programs on each multiprocessor have the
-    most reads under way; but each must have 64 positions or more. If there is more to
-    read, the last wave should be full: see `_even_pieces`.
+    The GPU cuts the pieces, by the real lengths, and begins with the longest piece.
+    `shortest` and `longest` only say how much there is to read, and whether lengths are
+    even: then all pieces end at the same time, and waves of programs should be full.
 
     Few sequences may be cut into many pieces, and one program for each KV head would
-    take long to merge them. So a separate launch merges (True), if it can begin early.
-    Long heads take long to merge, too; four medium programs read them quickest, again
-    if each has 64 positions or more.
+    take long to merge them. So a separate launch merges, if it can begin early.
 
-    K and V `in_eight_bits` have half the bytes. So in each program two tiles are under
-    way, small programs are medium, and two pieces for each multiprocessor are enough
-    where there are up to seven sequences and KV heads.
+    From Hopper on, a launch may begin before the kernel before it has ended, and then
+    waits. If a step's launch lets the next one begin early, too, the programs of the
+    next layer take places as they become free. That is quicker where the programs fill
+    all places, or have little to read. If many places stay empty, some multiprocessors
+    get more programs than others, and the layer waits for them: it took up to 1.37
+    times as long, measured layer after layer.
+
+    The rules were made from random batches on an H200: see benchmarks/README.md.
     """
     device = device_of(q.device.index or 0)
     num_kv_heads, dim = values.shape[2], max(q.shape[2], values.shape[3])
-    rows, is_short = padded(q.shape[1] // num_kv_heads), dim <= 64
-    on_each = num_seqs * num_kv_heads / device.multiprocessors
-    is_even = longest <= 1.25 * shortest
-    four = 4 * device.multiprocessors // num_kv_heads
-    is_enough = num_seqs * longest >= 64 * four
-    is_little = longest > 1024 and (is_short or on_each < 1 / 4)
-    is_little = is_little or (is_short and on_each >= 1 / 2)
-    apart = on_each < (0.25 if is_even else 0.4)
-    sizes = Sizes(rows, tile=128, num_warps=4, num_stages=2)
-    has_few = on_each < (7 if in_eight_bits else 2)
-    pieces = 4 if is_short and rows <= 64 else 2 if has_few else 3
-    target = pieces * device.multiprocessors // num_kv_heads
-    if rows > 64:  # much more to compute
-        sizes = Sizes(rows, tile=64, num_warps=4, num_stages=4)
-    elif rows > 16:
-        sizes = sizes._replace(num_stages=3)
-    elif dim > 128 and on_each < 1:
-        if is_enough:
-            sizes = Sizes(rows, tile=64, num_warps=2, num_stages=4)
-            target, apart = four, True
-    elif not is_even:
-        if on_each >= 14 and not is_short:
-            sizes = Sizes(rows, tile=32, num_warps=1, num_stages=5)
-        elif on_each >= 7 and not is_short:
-            sizes = Sizes(rows, tile=64, num_warps=4, num_stages=4)
-    elif is_little and is_enough:
-        sizes = Sizes(rows, tile=32, num_warps=1, num_stages=5)
-        target = four
-    elif on_each >= 1.5:
-        pieces, at_a_time = _even_pieces(on_each, longest)
-        target = num_seqs * pieces if pieces > 1 else 1
-        if at_a_time == 4:
-            sizes = Sizes(rows, tile=64, num_warps=2, num_stages=4)
-    if in_eight_bits and sizes.tile <= 64:
-        sizes = Sizes(rows, tile=64, num_warps=2, num_stages=4)
-    sizes = _fitted(sizes, q, values, device)
+    step = _Step(
+        num_seqs,
+        padded(q.shape[1] // num_kv_heads),
+        device.multiprocessors / num_kv_heads,
+        max(1, num_seqs) * num_kv_heads / device.multiprocessors,
+        shortest,
+        longest,
+    )
+    if step.rows > 16:
+        cut = _many_query_heads(step, dim)
+    elif in_eight_bits:
+        cut = _eight_bits(step, dim)
+    elif dim > 128:
+        cut = _long_heads(step)
+    elif dim <= 64:
+        cut = _short_heads(step)
+    else:
+        cut = _heads_of_128(step)
+    sizes = _fitted(cut.sizes, q, values, device)
     if in_eight_bits:  # as large as one tile in 16 bits
         sizes = sizes._replace(num_stages=6)
-    apart = apart and longest > sizes.tile  # else no sequence is cut
+    apart = cut.apart and longest > sizes.tile  # else no sequence is cut
     apart = apart and (device.can_overlap or INTERPRETED)
-    return sizes, max(1, target), apart
+    return sizes, max(1, cut.target), apart, cut.early and device.can_overlap
+
+
+def _large(step: _Step) -> Sizes:
+    """Three of these fit on a multiprocessor, of heads of 128."""
+    return Sizes(step.rows, tile=128, num_warps=4, num_stages=2)
+
+
+def _wide(step: _Step) -> Sizes:
+    """Half as large, and as many threads: three fit, also of heads of 256."""
+    return Sizes(step.rows, tile=64, num_warps=4, num_stages=4)
+
+
+def _medium(step: _Step) -> Sizes:
+    """Four of these fit."""
+    return Sizes(step.rows, tile=64, num_warps=2, num_stages=4)
+
+
+def _small(step: _Step) -> Sizes:
+    """Six of these fit."""
+    return Sizes(step.rows, tile=32, num_warps=1, num_stages=5)
+
+
+def _is_apart(step: _Step) -> bool:
+    return step.on_each < (0.25 if step.is_even else 0.4)
+
+
+def _heads_of_128(step: _Step) -> _Cut:
+    """Also of other sizes, above 64."""
+    has_much = step.positions >= 256 and step.longest > 1024
+    if step.on_each < 0.25:
+        if has_much and step.is_even:
+            return step.cut(_small(step), 4, apart=True)
+        return step.cut(_large(step), 2, apart=True, early=not has_much)
+    if has_much and step.on_each < (0.4 if step.is_even else 0.5):
+        return step.cut(_medium(step), 4, apart=True, early=True)
+    if step.is_even and step.on_each >= 0.4 and step.equal:
+        return step.cut_each(_large(step), step.equal, early=True)
+    if step.is_even and step.on_each >= 1.5:
+        # Each has 1,500 positions or more.
+        pieces, at_a_time = _even_pieces(step.on_each, step.longest)
+        sizes = _medium(step) if at_a_time == 4 else _large(step)
+        return step.cut_each(sizes, pieces) if pieces > 1 else step.whole(sizes)
+    if step.is_even:
+        return step.cut(_large(step), 2)
+    if step.on_each < 0.4:
+        return step.cut(_large(step), 2, apart=True, early=True)
+    if step.on_each < 3 and step.positions < 3000:
+        return step.cut(_large(step), 3, early=True)
+    # Many uneven pieces: smaller programs hide better how each begins.
+    if step.on_each >= 7:
+        return step.cut(_small(step) if step.on_each >= 14 else _wide(step), 3)
+    return step.cut(_large(step), 2 if step.on_each < 2 else 3)
+
+
+def _short_heads(step: _Step) -> _Cut:
+    """Of 64 or fewer: there is little to read, so more reads are to be under way."""
+    has_much = step.positions >= 256 and (step.longest > 1024 or step.on_each >= 1 / 2)
+    sizes = _small(step) if step.is_even and has_much else _large(step)
+    return step.cut(sizes, 4, _is_apart(step), early=True)
+
+
+def _long_heads(step: _Step) -> _Cut:
+    """Of more than 128: a tile has half the positions, see `_fitted`."""
+    if step.on_each < 0.25:
+        if step.positions >= 192:
+            return step.cut(_wide(step), 3, apart=True, early=True)
+        if step.on_each * step.longest >= 256:
+            return step.cut(_medium(step), 4, apart=True)
+        return step.cut(_large(step), 2, apart=True, early=True)
+    if step.on_each < 1:
+        if step.num_seqs < 24 and step.positions >= 256:
+            sizes, pieces = (_medium(step), 4) if step.is_even else (_wide(step), 3)
+            return step.cut(sizes, pieces, apart=True, early=True)
+        if step.num_seqs >= 24 and step.longest > 8192:
+            return step.cut(_medium(step), 4, apart=True)
+        # To merge the pieces of many sequences apart takes long.
+        return step.cut(_large(step), 2, early=True)
+    if step.is_even and step.on_each < 2:
+        return step.cut_each(_medium(step), 2)
+    if step.is_even:
+        return step.whole(_large(step))
+    sizes = _wide(step) if step.on_each >= 7 else _large(step)
+    return step.cut(sizes, 2 if step.on_each < 2 else 3)
+
+
+def _many_query_heads(step: _Step, dim: int) -> _Cut:
+    """More than 16 on a KV head, so there is more to compute."""
+    pieces = 4 if dim <= 64 and step.rows <= 64 else 2 if step.on_each < 2 else 3
+    sizes = _large(step)._replace(num_stages=3)
+    is_spread = step.longest > 16 * step.shortest
+    if step.rows > 64 and (step.positions < 512 or is_spread):
+        sizes = _wide(step)
+    return step.cut(sizes, pieces, _is_apart(step), early=True)
+
+
+def _eight_bits(step: _Step, dim: int) -> _Cut:
+    """Of half the bytes, two tiles are under way in each program."""
+    if step.on_each >= 0.25 and step.equal:
+        return step.cut_each(_wide(step), step.equal, early=True)
+    if step.is_even and step.on_each >= 2:
+        return step.whole(_medium(step))
+    if step.on_each >= 7:
+        return step.cut(_medium(step), 4 if dim <= 64 else 3)
+    return step.cut(_large(step), 4 if dim <= 64 else 2, _is_apart(step))
 
 
 def _even_pieces(on_each: float, length: int) -> tuple[int, int]:

@@ -29,6 +29,8 @@ from minipaged.memory.kv_cache import LayerCache
 _MERGED_NUMBERS = 8  # at once, by each warp, for each position of a tile
 _MERGED_COLUMNS = 32  # of a result, by a program of the separate kernel that merges
 _MOST_PIECES = 256  # of a sequence, that this kernel merges
+_PIECES_AT_ONCE = 64  # that it reads, unless lengths are far apart:
+_FAR_APART = 16  # the longest over the shortest
 
 
 def decode_step(
@@ -129,7 +131,7 @@ class _Launch:
         shortest = batch.min_context_length if batch.max_query_length == 1 else 0
         lengths = min(shortest, window), window
         words = takes_words(q, cache)
-        sizes, target, apart = step_sizes(
+        sizes, target, apart, early = step_sizes(
             q, cache.values, num_seqs, *lengths, words and cache.key_scale is not None
         )
         rows = target + num_seqs
@@ -146,6 +148,7 @@ class _Launch:
         new = (0,) * 4 if k is None else (*k.stride()[:2], *v.stride()[:2])
         scales = log2_scales(masking.scale, masking.softcap)
         self._numbers = (*q.stride()[:2], *new, *scales)
+        self._is_first = 1  # launch after the plan
         heads, padded_dim = padded(group, least=1), padded(value_dim)
         # With smaller tiles, more programs share a multiprocessor's registers.
         numbers = _MERGED_NUMBERS * sizes.tile * sizes.num_warps
@@ -164,19 +167,27 @@ class _Launch:
             "TILE": sizes.tile,
             "MERGED_AT_ONCE": max(1, min(numbers // (heads * padded_dim), 16)),
             "APART": apart,
-            "OVERLAP": overlap,
+            "WAITS": overlap,
+            "HANDS_OVER": early or (apart and overlap),
             "WORDS": words,
         }
         options = {"num_warps": sizes.num_warps, "num_stages": sizes.num_stages}
         if words and max(key_dim, value_dim) <= 128:
             options["maxnreg"] = 168  # of a thread: so a multiprocessor has 12 warps
+        if overlap:
+            options["launch_pdl"] = True
         grid = rows * num_kv_heads, 1, 1
         self._read = _Kernel(step_kernel, grid, constants, options)
         self._merge: _Kernel | None = None
         if apart:
-            names = "COLUMNS", "NUM_KV_HEADS", "GROUP", "VALUE_DIM", "OVERLAP"
+            names = "COLUMNS", "NUM_KV_HEADS", "GROUP", "VALUE_DIM"
             constants = {name: constants[name] for name in names}
-            constants |= {"NUMBERS": _MERGED_COLUMNS, "PIECES": most_pieces}
+            constants["NUMBERS"] = _MERGED_COLUMNS
+            # One sequence that is much longer than others may have nearly all pieces.
+            is_spread = lengths[1] > _FAR_APART * lengths[0]
+            at_once = most_pieces if is_spread else _PIECES_AT_ONCE
+            constants["PIECES"] = min(most_pieces, at_once)
+            constants |= {"WAITS": overlap, "HANDS_OVER": early}
             grid = num_heads, num_seqs, -(-value_dim // _MERGED_COLUMNS)
             options = {"num_warps": 2, "launch_pdl": overlap}
             self._merge = _Kernel(merge_kernel, grid, constants, options)
@@ -194,7 +205,8 @@ class _Launch:
             slots = slots.contiguous()
         tensors = out, *self._own, q, k, v, cache.keys, cache.values, slots
         tensors += tables, sinks, cache.key_scale, cache.value_scale
-        self._read(tensors, tables.stride(0), *self._numbers)
+        self._read(tensors, tables.stride(0), *self._numbers, self._is_first)
+        self._is_first = 0
         if self._merge is not None:
             self._merge((out, self._means, self._logs, self._plan))
 

@@ -199,13 +199,13 @@ kinds = {"keys": key, "values": "fp8e4nv", "slots": "i64", "block_tables": "i64"
 kinds |= {name: "fp32" for name in ("means", "logs", "key_scale", "value_scale")}
 kinds |= {name: "i32" for name in ("tickets", "plan")}
 types = {name: "*" + kinds.get(name, "bf16") for name in names}
-strides = [name for name in names if name.endswith("stride")]
-types |= {name: "i32" for name in strides} | {"scale": "fp32"}
+numbers = [name for name in names if name.endswith("stride") or name == "is_first"]
+types |= {name: "i32" for name in numbers} | {"scale": "fp32"}
 constants = {
     "sinks": None, "softcap": None, "COLUMNS": 8, "BLOCK_SIZE": 16, "NUM_KV_HEADS": 8,
     "GROUP": 2, "KEY_DIM": 128, "VALUE_DIM": 128, "ROWS": 16, "HEADS": 2,
     "PADDED_KEY_DIM": 128, "PADDED_VALUE_DIM": 128, "TILE": tile, "MERGED_AT_ONCE": 4,
-    "APART": False, "OVERLAP": True, "WORDS": True,
+    "APART": False, "WAITS": True, "HANDS_OVER": True, "WORDS": True,
 }
 if key == "bf16":
     constants["key_scale"] = None

@@ -22,7 +22,7 @@ from helpers.attention_cases import (
 )
 from helpers.thorough import all_or, often
 from minipaged.attention.backend import Masking
-from minipaged.attention.kernels import one_launch, pieces, tile
+from minipaged.attention.kernels import one_launch, pieces
 from minipaged.attention.kernels import sizes as triton_sizes
 from minipaged.attention.kernels import step as triton_step
 from minipaged.attention.kernels.attention import triton_attention
@@ -84,7 +84,7 @@ def cut(monkeypatch):
     def cut(target, apart=False, tile=16):
         def sizes(q, values, *_):
             rows = max(16, 1 << (q.shape[1] // values.shape[2] - 1).bit_length())
-            return Sizes(rows, tile, num_warps=4, num_stages=2), target, apart
+            return Sizes(rows, tile, num_warps=4, num_stages=2), target, apart, False
 
         monkeypatch.setattr(triton_step, "step_sizes", sizes)
 
@@ -387,11 +387,63 @@ def test_a_plan_cuts_nobody_into_more_pieces_than_are_merged(tiles, pieces, most
     assert len(rows) == pieces + 1
 
 
+@pytest.mark.parametrize("target", [5, 7, 12, 30])
+def test_pieces_that_a_launch_of_its_own_merges_are_as_short_as_fit(target):
+    """At most `target`, so that all run at once; a tile less for each, and more."""
+    tiles = [40, 17, 9, 1]
+    rows = rows_of_plan([16 * n + 1 for n in tiles], target, most_pieces=64)
+    sizes = {}
+    for seq, _, start, stop, *_ in rows:
+        sizes.setdefault(seq, []).append(-(-(stop - start) // 16))
+    share = max(max(own) for own in sizes.values())
+
+    def num_pieces(share):
+        lengths = [-(-n // -(-n // share)) for n in tiles]
+        return sum(-(-n // length) for n, length in zip(tiles, lengths, strict=True))
+
+    assert len(rows) == num_pieces(share) <= target
+    assert share == 1 or num_pieces(share - 1) > target
+
+
 def test_a_plan_leaves_out_sequences_of_more_or_less_new_tokens():
     starts = torch.tensor([0, 1, 1, 4, 5], device=DEVICE)
     rows = rows_of_plan([30, 50, 60, 17], 5, starts=starts)
     assert {(row[0], row[1]) for row in rows} == {(0, 0), (3, 4)}
     assert max(row[3] for row in rows) == 30
+
+
+@pytest.mark.skipif(INTERPRETED, reason="wants a GPU")
+@APART
+def test_in_a_graph_a_step_waits_for_the_kernel_before_it(apart, monkeypatch):
+    """That kernel takes long, and writes the queries late."""
+    shape = {"num_heads": 16, "num_kv_heads": 8, "key_dim": 128, "block_size": 16}
+    case = moved(make_case([(n, 1) for n in (3000, 20, 900)], **shape), DEVICE)
+    cache, batch = LayerCache(case.keys, case.values), case.batch
+    k = torch.zeros(3, 8, 128, device=DEVICE)
+    many = torch.randn(2000, *case.q.shape, device=DEVICE)
+    sizes = Sizes(16, tile=64, num_warps=4, num_stages=2)
+    cut = sizes, 24, apart, True
+    monkeypatch.setattr(triton_step, "step_sizes", lambda *_: cut)
+
+    def steps(wait=lambda: None):
+        batch.scratch.clear()
+        for _ in range(4):
+            torch.sum(many, 0, out=case.q)
+            wait()
+            for _ in range(2):
+                yield triton_attention.step(case.q, k, k, cache, batch, Masking(0.1))
+                wait()
+
+    list(steps())  # compiled
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = list(steps())
+    for _ in range(20):
+        many[0].normal_(std=20.0)
+        graph.replay()
+        torch.cuda.synchronize()
+        now = [out.clone() for out in found]
+        assert all(map(torch.equal, now, steps(torch.cuda.synchronize)))
 
 
 @pytest.mark.skipif(INTERPRETED, reason="wants a GPU")
@@ -547,7 +599,9 @@ def test_any_shape(
     sinks = sinks_of(group * num_kv_heads) if has_sinks else None
     sizes = Sizes(16, tile=16, num_warps=4, num_stages=2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(triton_step, "step_sizes", lambda *_: (sizes, target, apart))
+        patch.setattr(
+            triton_step, "step_sizes", lambda *_: (sizes, target, apart, False)
+        )
         check(case, sliding_window=sliding_window, softcap=softcap, sinks=sinks)
 
 
@@ -572,120 +626,113 @@ def test_tensors_of_any_strides():
 H200 = Device(132, 227 * 1024, (torch.bfloat16,), can_overlap=True)
 
 
+def sizes_of(monkeypatch, shape, step, device=H200, **options):
+    """What the rule says of a shape of heads, and of sequences and their lengths."""
+    monkeypatch.setattr(triton_sizes, "device_of", lambda index: device)
+    heads, kv_heads, dim = shape
+    q = torch.empty(step[0], heads, dim, dtype=torch.bfloat16)
+    values = torch.empty(1, 16, kv_heads, dim, dtype=torch.bfloat16)
+    sizes, *found = triton_sizes.step_sizes(q, values, *step, **options)
+    return sizes.tile, sizes.num_warps, *found
+
+
 @pytest.mark.parametrize(
-    ("num_seqs", "shortest", "longest", "tile", "num_warps", "target", "apart"),
+    ("step", "found"),
     [
-        (1, 8192, 8192, 32, 1, 66, True),  # 8 KV heads: four pieces on each of 132
-        (4, 8192, 8192, 32, 1, 66, True),
-        (5, 8192, 8192, 128, 4, 33, False),  # 40 sequences and heads: above 33
-        (4, 1100, 1100, 32, 1, 66, True),
-        (3, 1100, 1100, 128, 4, 33, True),  # less than 64 for each of 66 programs
-        (4, 1024, 1024, 128, 4, 33, True),
-        (16, 1024, 1024, 128, 4, 33, False),
-        (5, 1, 8192, 128, 4, 33, True),
-        (5, 100, 128, 128, 4, 33, False),  # a tile holds all: there is nothing to merge
-        (6, 1, 8192, 128, 4, 33, True),  # two on each; uneven: up to 52
-        (7, 1, 8192, 128, 4, 33, False),
-        (32, 100, 2048, 128, 4, 33, False),
-        (64, 1, 4096, 128, 4, 49, False),  # three
-        (200, 1, 2048, 64, 4, 49, False),  # waves of uneven ones
-        (256, 1, 2048, 32, 1, 49, False),  # more than 14 on each
-        (32, 2048, 2048, 128, 4, 1, False),  # even: cut, they would be too short
-        (64, 4096, 4096, 64, 2, 1, False),  # 3.9 on each: four medium ones at a time
-        (73, 5900, 5900, 128, 4, 146, False),  # 4.4: in two, three waves of three large
+        ((1, 8192, 8192), (32, 1, 66, True, False)),  # four pieces on each of 132
+        ((4, 1100, 1100), (32, 1, 66, True, False)),
+        ((5, 8192, 8192), (64, 2, 66, True, True)),  # from a quarter on, medium ones
+        ((3, 1100, 1100), (128, 4, 33, True, True)),  # less than 256 for each of 132
+        ((4, 1024, 1024), (128, 4, 33, True, True)),
+        ((16, 1024, 1024), (128, 4, 33, False, False)),
+        ((7, 1, 8192), (64, 2, 66, True, True)),
+        (
+            (5, 100, 128),
+            (128, 4, 33, False, True),
+        ),  # a tile holds all: nothing to merge
+        ((32, 100, 2048), (128, 4, 49, False, True)),  # three on each
+        ((8, 4096, 4096), (128, 4, 48, False, True)),  # six pieces each: nearly three
+        ((24, 1, 6000), (128, 4, 33, False, False)),  # there is much to read
+        ((64, 1, 4096), (128, 4, 49, False, False)),  # there are enough: in waves
+        ((200, 1, 2048), (64, 4, 49, False, False)),
+        ((256, 1, 2048), (32, 1, 49, False, False)),  # more than 14 on each
+        ((32, 2048, 2048), (128, 4, 1, False, False)),  # even: cut, they are too short
+        ((64, 4096, 4096), (64, 2, 1, False, False)),  # 3.9 on each: four at a time
+        ((73, 5900, 5900), (128, 4, 146, False, False)),  # 4.4: in two, three waves
     ],
+    ids=str,
 )
-def test_sizes_follow_from_what_the_host_knows(
-    monkeypatch, num_seqs, shortest, longest, tile, num_warps, target, apart
-):
-    monkeypatch.setattr(triton_sizes, "device_of", lambda index: H200)
-    q = torch.empty(num_seqs, 16, 128, dtype=torch.bfloat16)
-    values = torch.empty(1, 16, 8, 128, dtype=torch.bfloat16)
-    sizes, *found = triton_sizes.step_sizes(q, values, num_seqs, shortest, longest)
-    assert (sizes.tile, sizes.num_warps, *found) == (tile, num_warps, target, apart)
+def test_sizes_follow_from_what_the_host_knows(monkeypatch, step, found):
+    shape = 16, 8, 128
+    assert sizes_of(monkeypatch, shape, step) == found
     old = H200._replace(can_overlap=False)
-    monkeypatch.setattr(triton_sizes, "device_of", lambda index: old)
     monkeypatch.setattr(triton_sizes, "INTERPRETED", False)
-    _, _, apart = triton_sizes.step_sizes(q, values, num_seqs, shortest, longest)
+    *_, apart, early = sizes_of(monkeypatch, shape, step, old)
     assert not apart  # two launches, one after the other, would take longer
+    assert not early
 
 
 @pytest.mark.parametrize(
-    ("num_seqs", "shortest", "longest", "sizes"),
+    ("step", "sizes"),
     [
-        (72, 2944, 2944, (32, 1)),
-        (72, 1, 2944, (128, 4)),
-        (13, 710, 710, (32, 1)),
-        (6, 582, 582, (128, 4)),
+        ((72, 2944, 2944), (32, 1)),
+        ((72, 1, 2944), (128, 4)),
+        ((13, 710, 710), (32, 1)),
+        ((6, 582, 582), (128, 4)),
+    ],
+    ids=str,
+)
+def test_short_heads_of_even_contexts_get_small_programs(monkeypatch, step, sizes):
+    found = sizes_of(monkeypatch, (32, 8, 64), step)
+    assert found == (*sizes, 66, False, True)
+
+
+@pytest.mark.parametrize(
+    ("step", "found"),
+    [
+        ((6, 4416, 4416), (32, 4, 99, True, True)),  # as many bytes in a tile
+        ((4, 2208, 8804), (32, 4, 99, True, True)),
+        ((6, 625, 625), (64, 4, 66, True, True)),  # there is little to read
+        ((21, 1551, 1551), (32, 2, 132, True, True)),
+        ((27, 951, 951), (64, 4, 66, False, True)),  # many are not merged apart
+        ((20, 205, 4912), (32, 4, 99, True, True)),
+        ((7, 318, 1300), (32, 2, 132, True, False)),
+        ((30, 146, 31228), (32, 2, 132, True, False)),  # one is very long
+        ((64, 1, 512), (64, 4, 66, False, False)),  # two on each: there are enough
+    ],
+    ids=str,
+)
+def test_sizes_of_long_heads(monkeypatch, step, found):
+    assert sizes_of(monkeypatch, (8, 4, 256), step) == found
+
+
+@pytest.mark.parametrize(
+    ("step", "found"),
+    [
+        ((8, 4096, 4096), (64, 4, 48, False, True)),  # six pieces each: nearly three
+        ((16, 4096, 4096), (64, 4, 48, False, True)),
+        ((64, 4096, 4096), (64, 2, 1, False, False)),
+        ((64, 100, 2048), (128, 4, 33, False, False)),  # two for each multiprocessor
+        ((256, 100, 2048), (64, 2, 49, False, False)),  # with 16 bits, of one warp
+        ((1, 9000, 9000), (128, 4, 33, True, False)),
+    ],
+    ids=str,
+)
+def test_sizes_in_8_bits(monkeypatch, step, found):
+    shape = 16, 8, 128
+    assert sizes_of(monkeypatch, shape, step, in_eight_bits=True) == found
+
+
+@pytest.mark.parametrize(
+    ("heads", "step", "found"),
+    [
+        (71, (5, 461, 58580), (64, 4, 264, True, True)),
+        (71, (10, 15219, 15219), (128, 4, 264, True, True)),
+        (20, (5, 461, 58580), (128, 4, 528, True, True)),
     ],
 )
-def test_short_heads_of_even_contexts_get_small_programs(
-    monkeypatch, num_seqs, shortest, longest, sizes
-):
-    monkeypatch.setattr(triton_sizes, "device_of", lambda index: H200)
-    q = torch.empty(num_seqs, 32, 64, dtype=torch.bfloat16)
-    values = torch.empty(1, 16, 8, 64, dtype=torch.bfloat16)
-    found, target, apart = triton_sizes.step_sizes(
-        q, values, num_seqs, shortest, longest
-    )
-    assert (found.tile, found.num_warps) == sizes
-    assert target == 66 and not apart
-
-
-@pytest.mark.parametrize(
-    ("num_seqs", "shortest", "longest", "tile", "num_warps", "target", "apart"),
-    [
-        (6, 4416, 4416, 32, 2, 132, True),  # heads of 256: as many bytes in a tile
-        (4, 2208, 8804, 32, 2, 132, True),
-        (6, 625, 625, 64, 4, 66, True),  # less than 64 positions for each of 132
-        (21, 1551, 1551, 32, 2, 132, True),
-        (4, 1, 512, 64, 4, 66, True),
-        (64, 1, 512, 64, 4, 66, False),  # two on each: there are enough pieces
-    ],
-)
-def test_sizes_of_long_heads(
-    monkeypatch, num_seqs, shortest, longest, tile, num_warps, target, apart
-):
-    monkeypatch.setattr(triton_sizes, "device_of", lambda index: H200)
-    q = torch.empty(num_seqs, 8, 256, dtype=torch.bfloat16)
-    values = torch.empty(1, 16, 4, 256, dtype=torch.bfloat16)
-    sizes, *found = triton_sizes.step_sizes(q, values, num_seqs, shortest, longest)
-    assert (sizes.tile, sizes.num_warps, *found) == (tile, num_warps, target, apart)
-
-
-@pytest.mark.parametrize(
-    ("num_seqs", "shortest", "longest", "tile", "num_warps", "target"),
-    [
-        (8, 4096, 4096, 128, 4, 33),
-        (64, 4096, 4096, 64, 2, 1),
-        (64, 100, 2048, 128, 4, 33),  # two for each multiprocessor
-        (256, 100, 2048, 64, 2, 49),  # with 16 bits, of one warp
-        (1, 9000, 9000, 64, 2, 66),
-    ],
-)
-def test_sizes_in_8_bits(
-    monkeypatch, num_seqs, shortest, longest, tile, num_warps, target
-):
-    """Measured on an H200, but for the last."""
-    monkeypatch.setattr(triton_sizes, "device_of", lambda index: H200)
-    q = torch.empty(num_seqs, 16, 128, dtype=torch.bfloat16)
-    values = torch.empty(1, 16, 8, 128, dtype=torch.float8_e4m3fn)
-    sizes, found, _ = triton_sizes.step_sizes(
-        q, values, num_seqs, shortest, longest, in_eight_bits=True
-    )
-    assert sizes == (16, tile, num_warps, 6) and found == target
-
-
-@pytest.mark.parametrize(
-    ("heads", "sizes"), [(71, (128, 64, 4, 4)), (20, (32, 128, 4, 3))]
-)
-def test_sizes_of_many_query_heads(monkeypatch, heads, sizes):
-    monkeypatch.setattr(triton_sizes, "device_of", lambda index: H200)
-    q = torch.empty(5, heads, 64, dtype=torch.bfloat16)
-    values = torch.empty(1, 16, 1, 64, dtype=torch.bfloat16)
-    found, target, apart = triton_sizes.step_sizes(q, values, 5, 461, 58580)
-    assert found == sizes and apart
-    assert target == (264 if heads > 64 else 528)
+def test_sizes_of_many_query_heads(monkeypatch, heads, step, found):
+    assert sizes_of(monkeypatch, (heads, 1, 64), step) == found
 
 
 def test_tables_of_32_bits():
@@ -771,8 +818,6 @@ def plant(monkeypatch, tmp_path):
         planted = importlib.util.module_from_spec(spec)
         monkeypatch.setitem(sys.modules, name, planted)
         spec.loader.exec_module(planted)
-        if module is tile:
-            return plant(pieces, f"from {tile.__name__} import", f"from {name} import")
         if module is pieces:
             source = f"from {pieces.__name__} import"
             planted = plant(one_launch, source, f"from {name} import")
@@ -830,8 +875,8 @@ PIECES_MISTAKES = {
 
 APART_MISTAKES = {
     "heads of a KV head are merged from its first": (
-        "* (NUM_KV_HEADS * GROUP) + head\n    result",
-        "* (NUM_KV_HEADS * GROUP) + head // GROUP * GROUP\n    result",
+        "* (NUM_KV_HEADS * GROUP) + head\n        log",
+        "* (NUM_KV_HEADS * GROUP) + head // GROUP * GROUP\n        log",
     ),
     "the second half of the numbers is the first": (
         "column = tl.program_id(2) * NUMBERS",
@@ -846,27 +891,32 @@ APART_MISTAKES = {
         "first_row = tl.load(plan + seq * COLUMNS + 7)",
         "first_row = tl.load(plan + 7)",
     ),
-}
-PARTS_MISTAKES = {
-    "all parts count the same": (
-        "tl.exp2(log - tl.where(maximum",
-        "tl.exp2(tl.where(exists, 0.0, log) - tl.where(0.0 * maximum",
+    "all pieces count the same": (
+        "tl.exp2(log - base)",
+        "tl.exp2(tl.where(exists, 0.0, log))",
     ),
-    "parts of nobody count": (
+    "pieces of nobody count": (
         "log = tl.load(logs + rows, mask=exists",
         "log = tl.load(logs + rows, mask=rows >= 0",
     ),
+    "no rescale between those at once": ("tl.exp2(highest - base)", "total * 0 + 1"),
+    "pieces are left out": (
+        "range(0, num_pieces, PIECES)",
+        "range(PIECES, num_pieces, PIECES)",
+    ),
     "the sum is not divided": (
-        "/ tl.where(total == 0.0, 1.0, total)\n",
-        "/ 1.0\n",
+        "/ tl.where(total == 0.0, 1.0, total)\n    places",
+        "/ 1.0\n    places",
     ),
 }
 
 
 @pytest.fixture
 def few_at_once(monkeypatch):
-    """Two pieces, or fewer, are merged at once; or eight numbers of all pieces."""
+    """Two pieces, or fewer, are merged at once; apart, eight numbers of each."""
     monkeypatch.setattr(triton_step, "_MERGED_NUMBERS", 1)
+    monkeypatch.setattr(triton_step, "_PIECES_AT_ONCE", 2)
+    monkeypatch.setattr(triton_step, "_FAR_APART", 1000)
     monkeypatch.setattr(triton_step, "_MERGED_COLUMNS", 8)
 
 
@@ -877,7 +927,7 @@ def test_the_check_accepts_the_kernel_as_it_is(apart, cut, few_at_once):
 
 
 MISTAKES = [(one_launch, False, KERNEL_MISTAKES), (pieces, False, PIECES_MISTAKES)]
-MISTAKES += [(pieces, True, APART_MISTAKES), (tile, True, PARTS_MISTAKES)]
+MISTAKES += [(pieces, True, APART_MISTAKES)]
 
 
 @pytest.mark.parametrize(
