@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch._dynamo import config as compiler
 
-from minipaged.model.bridge import attending, connect
+from minipaged.model.bridge import attending
 from minipaged.model.fixed_order import fix_order, refuse_dependence
 from minipaged.model.graphs import ROWS, GraphRunner
 from minipaged.model.inputs import RaggedBatch
@@ -12,7 +12,6 @@ from minipaged.model.merged_linears import attends_to_nothing, merge_linears
 from minipaged.model.paged_model import PagedModel, last_logits
 from minipaged.model.placed_linear import place_logits
 from minipaged.model.runner import Run
-from minipaged.model.twin import make_twin
 from minipaged.progress import progress_bar
 
 
@@ -42,8 +41,7 @@ class CompiledRunner(GraphRunner):
     ):
         """Compile, then capture, with progress bars. Raises what GraphRunner raises."""
         paged.refuse_changes()
-        self._twin = make_twin(paged.model)
-        connect(self._twin)
+        self._twin = paged.new_twin()
         merge_linears(self._twin)
         if paged.deterministic:
             fix_order(self._twin)

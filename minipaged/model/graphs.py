@@ -12,12 +12,11 @@ from minipaged.memory.block_table import BlockTable
 from minipaged.model.fixed_inputs import FixedInputs, Size, without_padding
 from minipaged.model.inputs import Chunk, RaggedBatch
 from minipaged.model.paged_model import PagedModel
-from minipaged.model.persistent_inputs import Pending
+from minipaged.model.persistent_inputs import Pending, StepArrays
 from minipaged.model.placed_linear import PlacedLinear
 from minipaged.model.positions import num_positions
 from minipaged.model.runner import Run, Runner, why_no_graphs
 from minipaged.progress import progress_bar
-from minipaged.scheduling.plan import Plan
 
 ROWS = 8  # if a step decodes, its graph has a multiple of so many rows
 
@@ -123,47 +122,49 @@ class GraphRunner(Runner):
         # otherwise each graph would have to keep as much.
         self._logits: Tensor | None = None
 
-    def compute(
-        self, plan: Plan, pending: Pending | None = None
+    def compute_arrays(
+        self,
+        arrays: StepArrays,
+        copies: list[tuple[int, int]],
+        pending: Pending | None = None,
     ) -> tuple[RaggedBatch, Tensor]:
-        """As `Runner.compute`; a replay, if there is a graph for this step."""
-        size = self._size_of(plan, pending)
+        """As `Runner.compute_arrays`; a replay, if there is a graph for this step."""
+        size = self._size_of(arrays, pending)
         if size is None:
-            batch = self.inputs.build(plan, pending)
+            batch = arrays.on_device(self.paged.device, copies, pending)
             if self.paged.attention == self._attention:
                 # As in graphs: for other lengths, kernels would have to be compiled.
                 batch.min_context_length = 1
                 batch.max_context_length = self._width * self.paged.pool.block_size
             return batch, self.forward(batch)
-        arrays = self.inputs.arrays(plan, pending)
         if size.rows_share:
             arrays = arrays.with_a_row_for_each_token()
         self._fixed.send(size, arrays, pending)
         graph, batch = self._graphs[size]
-        self.paged.cache.copy(plan.copies)
+        self.paged.cache.copy(copies)
         graph.replay()
         self.paged.refuse_replaced_weights()  # while the GPU computes
-        batch = without_padding(batch, arrays, plan.copies)
+        batch = without_padding(batch, arrays, copies)
         return batch, self._logits[: len(arrays.logits_at)]
 
-    def _size_of(self, plan: Plan, pending: Pending | None) -> Size | None:
+    def _size_of(self, arrays: StepArrays, pending: Pending | None) -> Size | None:
         """The smallest size that holds this step; None if it has to run eagerly."""
-        works = plan.works
-        num_logits = sum([work.num_logits for work in works])
+        num_tokens = len(arrays.tokens)
+        num_logits = len(arrays.logits_at)
+        num_sequences = len(arrays.context_lengths)
         if (
-            max(work.stop for work in works) > self._longest
+            arrays.max_context_length > self._longest
             or (pending is not None and len(pending.tokens) > self._max_rows)
             or self.paged.attention != self._attention  # it may be exchanged
         ):
             return None
-        num_tokens = plan.num_tokens
         sizes = self._prompts
-        if num_tokens == num_logits > len(works):  # they decode, and check guesses
+        if num_tokens == num_logits > num_sequences:  # they decode, and check guesses
             sizes = self._guesses
-        elif len(works) > self._max_rows or num_logits > self._most_logits:
+        elif num_sequences > self._max_rows or num_logits > self._most_logits:
             return None
         elif num_tokens == num_logits:  # all decode
-            rows = -(-len(works) // ROWS) * ROWS
+            rows = -(-num_sequences // ROWS) * ROWS
             return Size(rows, rows, 1)
         return next((size for size in sizes if num_tokens <= size.tokens), None)
 
