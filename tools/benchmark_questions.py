@@ -982,6 +982,26 @@ def parity() -> Question:
     )
 
 
+def sums() -> Question:
+    rows = stored("gpu-ranks")["sums"]["rows"]
+    ways = "one shot", "NCCL", "one shot of torch"
+    few = next(row for row in rows if row["kb"] == 8)
+    many = next(row for row in rows if row["kb"] == 2048)
+    return Question(
+        "How long does a sum over two GPUs take?",
+        ("gpu-ranks",),
+        "python -m benchmarks.gpu.ranks --parts sums --out gpu-ranks.json",
+        ("KB, bfloat16", "our kernel, µs", "NCCL", "a copy, and torch's kernel"),
+        [(row["kb"], *(row[way] for way in ways)) for row in rows],
+        "Two H200s with NVLink, without multicast; a sum in a CUDA graph of 64. A step "
+        "of a model of Llama-3.1-8B's shape has two sums in each of its 32 layers: of "
+        f"8 KB for a lone user, which together take {number(64e-3 * few['one shot'])} "
+        f"ms, and by NCCL {number(64e-3 * few['NCCL'])} ms; of 2,048 KB for 256 users, "
+        f"{number(64e-3 * many['one shot'])} and {number(64e-3 * many['NCCL'])} ms. "
+        "Larger tensors than the last go to NCCL.",
+    )
+
+
 ON_A_GPU = (
     decode,
     decode_over_peers,
@@ -992,6 +1012,7 @@ ON_A_GPU = (
     rungs,
     engine,
     servers,
+    sums,
     first,
     eight_bits,
     deterministic,

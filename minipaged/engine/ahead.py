@@ -8,12 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from minipaged.decoding.draw import (
-    NO_TOKEN,
-    draw_each,
-    next_tokens,
-    probabilities_of,
-)
+from minipaged.decoding.draw import next_tokens
 from minipaged.decoding.logprobs import Logprobs, SamplingWithLogprobs, Scored
 from minipaged.decoding.sampling import Chosen, ChosenTokens, Sampling
 from minipaged.decoding.strategy import Failed, Turn, or_failed
@@ -51,10 +46,11 @@ class StepsAhead(Steps):
         paged = runner.paged
         if paged.device.type == "cuda":
             from minipaged.decoding.fast_draw import load_kernels
+            from minipaged.engine.rehearsal import rehearse
 
             vocabulary = paged.model.config.get_text_config().vocab_size
             load_kernels(vocabulary, {torch.float32, paged.dtype}, paged.device)
-            load_kernels_of_torch(vocabulary, paged.dtype, paged.device)
+            rehearse(vocabulary, paged.dtype, paged.device, scheduler.max_tokens)
 
     def _make(self) -> None:
         """Start the next step; then read, apply and commit the step before it.
@@ -110,27 +106,6 @@ class StepsAhead(Steps):
 
         finish(plan, chosen, self._scheduler, undo)
         self._flights.popleft()
-
-
-def load_kernels_of_torch(
-    vocabulary: int, dtype: torch.dtype, device: torch.device
-) -> None:
-    """Draw with seeds, and compute logprobs, as steps do.
-
-    torch loads a kernel when it is used for the first time, and asks the driver for
-    pinned memory when it has none of that size left.
-    """
-    logits = torch.zeros(32, vocabulary, dtype=dtype, device=device)
-    rows = torch.arange(32, device=device)
-    # Some steps' logprobs are on their way together. One of the likeliest alone would
-    # not have to be sorted.
-    parts = [Logprobs(logits, rows, rows[rows], count=5) for _ in range(4)]
-    for part in parts:
-        part.bring()
-    probabilities, wrong = probabilities_of(logits.float() / 2.0)
-    generators = [torch.Generator(device) for _ in rows]
-    tokens = draw_each(generators, probabilities.split([1] * 32))
-    tokens.masked_fill_(wrong, NO_TOKEN)[:, 0].tolist()
 
 
 def may_run_ahead(request: Request) -> bool:

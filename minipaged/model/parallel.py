@@ -17,7 +17,7 @@ from transformers.distributed import DistributedConfig
 from minipaged.errors import RankFailed, UnsupportedModel
 from minipaged.model.inputs import RaggedBatch
 from minipaged.model.paged_model import PagedModel
-from minipaged.model.persistent_inputs import Pending, StepArrays, to_device
+from minipaged.model.persistent_inputs import Pending, StepArrays
 from minipaged.model.rank_connections import PATIENCE
 from minipaged.model.ranks import Ranks
 from minipaged.model.runner import Runner
@@ -126,34 +126,56 @@ def _store_of_a_group() -> dist.Store:
 class LeadingRunner(Runner):
     """Rank 0's runner: the others get the inputs of a step, and compute it, too."""
 
+    def __init__(self, runner: Runner):
+        """runner: of the same kind as the others' runners."""
+        super().__init__(runner.paged)
+        self._runner = runner
+        self.name = runner.name
+        self.runs_ahead = runner.runs_ahead
+
     def compute(
         self, plan: Plan, pending: Pending | None = None
     ) -> tuple[RaggedBatch, Tensor]:
         """As `Runner.compute`, on all ranks."""
         arrays = self.inputs.arrays(plan, pending)
+        num_pending = 0 if pending is None else len(pending.tokens)
         with self.paged.ranks.waiting():
-            self.paged.ranks.tell("compute", arrays, plan.copies)
-            return _compute(self.paged, arrays, plan.copies)
+            self.paged.ranks.tell("compute", arrays, plan.copies, num_pending)
+            if pending is not None:
+                broadcast(pending.tokens)
+            return self._runner.compute_arrays(arrays, plan.copies, pending)
 
     def like(self, paged: PagedModel) -> Runner:
         """A runner for a draft model, which rank 0 has to itself."""
-        return Runner(paged)
+        return self._runner.like(paged)
+
+    def close(self) -> None:
+        """Close this rank's runner."""
+        self._runner.close()
 
 
-def _compute(
-    paged: PagedModel, arrays: StepArrays, copies: list[tuple[int, int]]
-) -> tuple[RaggedBatch, Tensor]:
-    """Compute a step from its packet; all ranks do this at the same time."""
-    batch = arrays.batch(to_device(arrays[:7], paged.device), copies)
-    return batch, paged.forward(batch)
+def broadcast(tokens: Tensor) -> None:
+    """Bring rank 0's tokens to all ranks, from GPU to GPU: the CPU goes on at once."""
+    with torch.inference_mode():
+        dist.broadcast(tokens, src=0)
 
 
-def doing(paged: PagedModel) -> dict[str, Callable[..., Any]]:
+def doing(runner: Runner) -> dict[str, Callable[..., Any]]:
     """What the other ranks do when rank 0 tells them."""
+    paged = runner.paged
 
-    def compute(arrays: StepArrays, copies: list[tuple[int, int]]) -> None:
+    def compute(
+        arrays: StepArrays, copies: list[tuple[int, int]], num_pending: int
+    ) -> None:
+        pending = None
         with paged.ranks.waiting():
-            _compute(paged, arrays, copies)
+            if num_pending:
+                with torch.inference_mode():
+                    size = {"dtype": torch.int64, "device": paged.device}
+                    tokens = torch.empty(num_pending, **size)
+                pending = Pending(tokens, {})
+                broadcast(tokens)
+            runner.compute_arrays(arrays, copies, pending)
 
     return {
         "compute": compute,

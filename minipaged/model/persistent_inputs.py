@@ -72,6 +72,20 @@ class StepArrays(NamedTuple):
             copies=copies,
         )
 
+    def on_device(
+        self,
+        device: torch.device,
+        copies: list[tuple[int, int]],
+        pending: Pending | None = None,
+    ) -> RaggedBatch:
+        """The batch; tokens that are `pending` are copied into it on the device."""
+        tensors = to_device(self[:9] if pending else self[:7], device)
+        batch = self.batch(tensors[:7], copies)
+        if pending:
+            pending_at, pending_from = tensors[7:]
+            batch.tokens[pending_at] = pending.tokens[pending_from].clamp(min=0)
+        return batch
+
 
 class PersistentInputs:
     """Builds the same batches as `RaggedBatch.of_plan`, at less cost a step.
@@ -93,13 +107,7 @@ class PersistentInputs:
 
         Tokens that are `pending` are copied into it on the device.
         """
-        arrays = self.arrays(plan, pending)
-        tensors = to_device(arrays[:9] if pending else arrays[:7], self._device)
-        batch = arrays.batch(tensors[:7], plan.copies)
-        if pending:
-            pending_at, pending_from = tensors[7:]
-            batch.tokens[pending_at] = pending.tokens[pending_from].clamp(min=0)
-        return batch
+        return self.arrays(plan, pending).on_device(self._device, plan.copies, pending)
 
     def arrays(self, plan: Plan, pending: Pending | None = None) -> StepArrays:
         """The batch as arrays, before they are brought to the device."""
