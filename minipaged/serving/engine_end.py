@@ -21,7 +21,7 @@ from minipaged.serving.pool_states import PoolStates
 
 _log = logging.getLogger("minipaged.serving")
 _MOST = 1 << 20  # bytes that are read at a time
-_PATIENCE = 0.005  # seconds of a step's start, in which requests are handed in
+_PATIENCE = 0.005  # seconds before a step, in which requests are handed in
 
 
 class _Served:
@@ -85,7 +85,8 @@ class EngineEnd(Observer):
         """Do what the front asks for; if idle, wait for it. False: it is gone.
 
         Of many requests that come at once, only some are handed to the engine before
-        its next step: to prepare them all would keep the device waiting.
+        its next step: to prepare them all would keep the device waiting. They are as
+        many as can be in some milliseconds, or more if these do not fill a step.
         """
         is_idle = not (self._engine.streams or self._served or self._arrived)
         seconds = None if is_idle else 0
@@ -97,8 +98,11 @@ class EngineEnd(Observer):
                 self._do(message)
             seconds = 0
         end = time.perf_counter() + _PATIENCE
-        while self._arrived and time.perf_counter() < end:
-            self._add(next(iter(self._arrived)))
+        room = self._engine.scheduler.max_tokens
+        while self._arrived and (room > 0 or time.perf_counter() < end):
+            number = next(iter(self._arrived))
+            room -= len(self._arrived[number][1].prompt)
+            self._add(number)
         self._send()  # who is accepted or refused need not wait for the step
         return True
 

@@ -208,7 +208,7 @@ def test_many_that_come_at_once_do_not_keep_the_first_waiting():
     config = GenerationConfig(max_new_tokens=4, eos_token_id=1024)
     arguments = {"generation_config": config}
     ours, theirs = socket.socketpair()
-    messages = [Add(number, [1, 2, 3], arguments) for number in range(40)]
+    messages = [Add(number, [5] * 30, arguments) for number in range(40)]
     ours.sendall(b"".join(map(pack, [*messages, Abort(39)])))
     thread = threading.Thread(target=EngineEnd(engine, theirs).run)
     thread.start()
