@@ -113,22 +113,29 @@ def hosts() -> str:
 
 
 def before() -> Question:
-    report = stored("engine-beside-vllm")
-    rows = [
-        (
-            said,
-            number(report[way]["tokens_per_s"]),
-            ", ".join(f"{each['tokens_per_s']:,}" for each in report[way]["rounds"]),
-        )
-        for way, said in (("compiled", "our engine, compiled"), ("vllm", "vLLM 0.26.0"))
-    ]
+    files = "engine-beside-vllm", "engine-beside-vllm-2"
+    names = {
+        "compiled": "our engine, compiled",
+        "fp8": "the same, K and V in 8 bits",
+        "vllm": "vLLM 0.26.0",
+    }
+    rows = []
+    for host, file in enumerate(files, 1):
+        report = stored(file)
+        for way, said in names.items():
+            if way in report:
+                speeds = [each["tokens_per_s"] for each in report[way]["rounds"]]
+                rounds = ", ".join(f"{speed:,}" for speed in speeds)
+                median = number(report[way]["tokens_per_s"])
+                rows.append((f"{said}, host {host}", median, rounds))
     return Question(
-        "The engine beside vLLM, on one more host",
-        ("engine-beside-vllm",),
+        "The engine beside vLLM, on two more hosts",
+        files,
         "python -m benchmarks.gpu.engine",
         ("the same 256 requests", "tokens a second", "rounds"),
         rows,
-        "A host with a slow CPU.",
+        "Host 1 has a slow CPU. An earlier version, which launched prompts of more "
+        "than 2,048 tokens one kernel after the other.",
     )
 
 
