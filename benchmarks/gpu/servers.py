@@ -20,6 +20,7 @@ processes: of ours, they are the engine's and the front's.
 import argparse
 import json
 import os
+import signal
 import socket
 import statistics
 import string
@@ -98,7 +99,7 @@ class Server(NamedTuple):
         with suppress(psutil.NoSuchProcess):
             family += self.process.children(recursive=True)
             self.process.terminate()
-        _, alive = psutil.wait_procs(family, timeout=10)
+        _, alive = psutil.wait_procs(family, timeout=5)
         for one in alive:
             with suppress(psutil.NoSuchProcess):
                 one.kill()
@@ -236,6 +237,8 @@ def main() -> None:
         from benchmarks.gpu.shapes import random_model
 
         model = random_model()
+    # Whoever ends this process ends its servers, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with TemporaryDirectory() as name, ExitStack() as running:
         folder = Path(name)
         write_model(folder, model)

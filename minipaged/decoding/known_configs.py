@@ -22,7 +22,9 @@ class KnownConfigs:
     """Resolves options as `resolve_options` does, and remembers prepared configs.
 
     A config is known by its values, and by those of the model's own config: either may
-    be changed between two requests.
+    be changed between two requests. Two that differ in max_new_tokens alone are one:
+    each answer may have another length, and to prepare a config on a GPU waits for the
+    step that it computes.
     """
 
     def __init__(
@@ -54,8 +56,9 @@ class KnownConfigs:
         Raises UnsupportedOption, too, for beams that are to be guessed.
         """
         prepared = self._prepare(config)
+        max_new_tokens = None if config is None else config.max_new_tokens
         options = prepared.options(
-            self._model, prompt, self._stop_strings, own_processors
+            self._model, prompt, self._stop_strings, own_processors, max_new_tokens
         )
         speculation = self._speculation
         if speculation is None or num_guesses == 0:
@@ -72,7 +75,7 @@ class KnownConfigs:
     def _prepare(self, config: GenerationConfig | None) -> PreparedConfig:
         of_model = self._model.generation_config
         try:
-            key = pickle.dumps((config and vars(config), vars(of_model)))
+            key = key_of(config, of_model)
         except Exception:  # a value that cannot be pickled: it is prepared anew
             return prepare_config(self._model, config)
         prepared = self._prepared.get(key)
@@ -82,3 +85,11 @@ class KnownConfigs:
                 self._prepared.clear()
             self._prepared[key] = prepared
         return prepared
+
+
+def key_of(config: GenerationConfig | None, of_model: GenerationConfig) -> bytes:
+    """The values of both; of the first one's max_new_tokens, only that it is valid."""
+    values = config and vars(config)
+    if config and type(config.max_new_tokens) is int and config.max_new_tokens > 0:
+        values = values | {"max_new_tokens": "a number"}
+    return pickle.dumps((values, vars(of_model)))

@@ -167,6 +167,9 @@ class PreparedConfig:
             "has_default_min_length": min_unset,
         }
         self._positions = positions
+        # Read once: on a GPU, to read waits for all that it computes.
+        eos_ids = config._eos_token_tensor
+        self._eos_ids = frozenset([] if eos_ids is None else eos_ids.tolist())
         # Processors that read logits alone, and their key: right for every prompt.
         self._shared: tuple[LogitsProcessorList, str] | None = None
 
@@ -176,9 +179,15 @@ class PreparedConfig:
         prompt: list[int],
         stop_strings: StopStrings,
         own_processors: Iterable[Processor] = (),
+        max_new_tokens: int | None = None,
     ) -> Options:
-        """What this config means for this prompt: see `resolve_options`."""
+        """What this config means for this prompt: see `resolve_options`.
+
+        max_new_tokens: if the config says how many, it may be another number.
+        """
         config = copy(self._config)
+        if max_new_tokens is not None:
+            config.max_new_tokens = max_new_tokens
         _refuse_padding(config, prompt)
         beams = config.num_beams or 1
         stop_test = stop_strings.for_strings(config.stop_strings, beams)
@@ -201,10 +210,9 @@ class PreparedConfig:
             raise PromptTooLong(len(prompt), length, "max_length", remedy)
         config.max_length = longest
         chain, key = self._processors(model, config, prompt, own_processors)
-        eos_ids = config._eos_token_tensor
         return Options(
             max_new_tokens=longest - len(prompt),
-            eos_ids=frozenset([] if eos_ids is None else eos_ids.tolist()),
+            eos_ids=self._eos_ids,
             do_sample=bool(config.do_sample),
             num_sequences=config.num_return_sequences or 1,
             processors=chain,

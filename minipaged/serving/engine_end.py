@@ -21,14 +21,14 @@ from minipaged.serving.pool_states import PoolStates
 
 _log = logging.getLogger("minipaged.serving")
 _MOST = 1 << 20  # bytes that are read at a time
-_PATIENCE = 0.005  # seconds of a step's start, in which requests are handed in
+_PATIENCE = 0.005  # seconds before a step, in which requests are handed in
 
 
 class _Served:
     """A request at the engine's end."""
 
-    def __init__(self, number: int, stream: Stream):
-        self.number, self.stream = number, stream
+    def __init__(self, number: int, stream: Stream, arrival: float):
+        self.number, self.stream, self.arrival = number, stream, arrival
         self.wants_logprobs = stream.logprobs is not None
         self.waited = 0.0
         self.has_begun = False
@@ -48,11 +48,12 @@ class EngineEnd(Observer):
         self._served: dict[int, _Served] = {}
         self._of: dict[Request, _Served] = {}
         self._touched: dict[Request, None] = {}  # that may have news
-        self._arrived: dict[int, Add] = {}  # not handed to the engine yet
+        # When they came, and what; not handed to the engine yet.
+        self._arrived: dict[int, tuple[float, Add]] = {}
         self._news = News()
         states = PoolStates(engine)
         self.answers = {
-            "figures": lambda: {"": figures_of(engine)},
+            "figures": lambda: {"": figures_of(engine, len(self._arrived))},
             "pool": states.take,
             "nobody watches": states.forget,
         }
@@ -74,7 +75,7 @@ class EngineEnd(Observer):
         """A request starts: it has waited until now."""
         served = self._of.get(request)
         if served is not None and not request.num_restarts:
-            served.waited = self._engine.clock.now() - served.stream.arrival
+            served.waited = self._engine.clock.now() - served.arrival
 
     def committed(self, plan: Plan) -> None:
         """A step is over. If it is undone, nothing is found to tell."""
@@ -84,7 +85,8 @@ class EngineEnd(Observer):
         """Do what the front asks for; if idle, wait for it. False: it is gone.
 
         Of many requests that come at once, only some are handed to the engine before
-        its next step: to prepare them all would keep the device waiting.
+        its next step: to prepare them all would keep the device waiting. They are as
+        many as can be in some milliseconds, or more if these do not fill a step.
         """
         is_idle = not (self._engine.streams or self._served or self._arrived)
         seconds = None if is_idle else 0
@@ -96,15 +98,18 @@ class EngineEnd(Observer):
                 self._do(message)
             seconds = 0
         end = time.perf_counter() + _PATIENCE
-        while self._arrived and time.perf_counter() < end:
-            self._add(next(iter(self._arrived)))
+        room = self._engine.scheduler.max_tokens
+        while self._arrived and (room > 0 or time.perf_counter() < end):
+            number = next(iter(self._arrived))
+            room -= len(self._arrived[number][1].prompt)
+            self._add(number)
         self._send()  # who is accepted or refused need not wait for the step
         return True
 
     def _do(self, message: Add | Abort | Ask) -> None:
         number = message.number
         if isinstance(message, Add):
-            self._arrived[number] = message
+            self._arrived[number] = self._engine.clock.now(), message
         elif isinstance(message, Ask):
             self._news.answers[number] = self.answers[message.what]()
         else:
@@ -116,7 +121,7 @@ class EngineEnd(Observer):
                 self._touched[stream.request] = None
 
     def _add(self, number: int) -> None:
-        asked = self._arrived.pop(number)
+        arrival, asked = self._arrived.pop(number)
         try:
             stream = self._engine.add(asked.prompt, **asked.arguments)
         except (ValueError, TypeError) as error:
@@ -128,7 +133,8 @@ class EngineEnd(Observer):
         if stream.request.error is not None:
             self._news.failed[number] = 400, stream.request.error
             return
-        self._served[number] = self._of[stream.request] = _Served(number, stream)
+        served = _Served(number, stream, arrival)
+        self._served[number] = self._of[stream.request] = served
         self._news.accepted.append(number)
 
     def _step(self) -> None:

@@ -45,12 +45,15 @@ _COUNTERS = {
 }  # names of Stats, and of vLLM
 
 
-def figures_of(engine: "Engine") -> dict[str, Any]:
-    """An engine's own figures, between two steps."""
+def figures_of(engine: "Engine", num_arrived: int = 0) -> dict[str, Any]:
+    """An engine's own figures, between two steps.
+
+    num_arrived: requests that are not handed to it yet.
+    """
     stats, running = engine.stats, len(engine.scheduler.running)
     return {
         "num_requests_running": running,
-        "num_requests_waiting": max(0, len(engine.streams) - running),
+        "num_requests_waiting": max(0, len(engine.streams) - running) + num_arrived,
         "kv_cache_usage_perc": stats.kv_cache_usage,  # from 0 to 1, as vLLM's
         "request_success": stats.request_success.copy(),
         **{name: getattr(stats, name) for name in _COUNTERS},

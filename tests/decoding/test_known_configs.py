@@ -62,12 +62,40 @@ def test_it_prepares_a_config_once(monkeypatch):
         known.resolve(GenerationConfig(max_new_tokens=7), prompt)  # a new object
     assert len(prepared) == 1
     for number in range(known_configs.MOST + 3):
-        known.resolve(GenerationConfig(max_new_tokens=8 + number), PROMPTS[0])
+        config = GenerationConfig(max_new_tokens=7, repetition_penalty=2.0 + number)
+        known.resolve(config, PROMPTS[0])
     assert len(prepared) == known_configs.MOST + 4
 
 
+def test_answers_of_many_lengths_need_one_preparation(monkeypatch):
+    prepared = []
+    prepare = known_configs.prepare_config
+    monkeypatch.setattr(
+        known_configs,
+        "prepare_config",
+        lambda model, config: prepared.append(config) or prepare(model, config),
+    )
+    model = tiny_model("qwen3")
+    known = KnownConfigs(model)
+    for sampled in ({}, {"do_sample": True, "top_k": 5}, {"min_new_tokens": 2}):
+        prepared.clear()
+        for count in (7, 3, 500, 10**6):
+            config = GenerationConfig(max_new_tokens=count, **sampled)
+            for prompt in PROMPTS:
+                right = resolve_options(model, config, prompt)
+                assert told(known.resolve(config, prompt)) == told(right)
+        assert len(prepared) == 1
+    for wrong in (0, -1, True, 2.5, "7"):
+        config = GenerationConfig(max_new_tokens=7)
+        config.max_new_tokens = wrong
+        with pytest.raises((ValueError, TypeError)) as refused:
+            resolve_options(model, config, PROMPTS[0])
+        with pytest.raises(refused.type):
+            known.resolve(config, PROMPTS[0])
+
+
 def changes_config(config, model):
-    config.max_new_tokens = 3
+    config.repetition_penalty = 3.0
 
 
 def changes_the_model_s(config, model):
@@ -79,10 +107,10 @@ def changes_the_model_s(config, model):
 def test_what_is_changed_between_two_requests_is_seen(change, wrong, monkeypatch):
     if wrong:  # an object is known by its address
 
-        def dumps(values):
-            return str(id(values[0]) if values[0] else 0).encode()
+        def address(config, of_model):
+            return str(id(config)).encode()
 
-        monkeypatch.setattr(known_configs.pickle, "dumps", dumps)
+        monkeypatch.setattr(known_configs, "key_of", address)
     model = tiny_model("qwen3")
     monkeypatch.setattr(model, "generation_config", copy(model.generation_config))
     known, config = KnownConfigs(model), GenerationConfig(max_new_tokens=7)

@@ -208,20 +208,22 @@ def test_many_that_come_at_once_do_not_keep_the_first_waiting():
     config = GenerationConfig(max_new_tokens=4, eos_token_id=1024)
     arguments = {"generation_config": config}
     ours, theirs = socket.socketpair()
-    messages = [Add(number, [1, 2, 3], arguments) for number in range(40)]
+    messages = [Add(number, [5] * 30, arguments) for number in range(40)]
     ours.sendall(b"".join(map(pack, [*messages, Abort(39)])))
     thread = threading.Thread(target=EngineEnd(engine, theirs).run)
     thread.start()
-    unpacker, accepted, ended, first = Unpacker(), [], {}, None
+    unpacker, accepted, begun, ended, first = Unpacker(), [], {}, {}, None
     while len(ended) < 40:
         for news in unpacker.feed(ours.recv(1 << 16)):
             accepted += news.accepted
+            begun |= news.begun
             ended |= news.ended
             if news.begun and first is None:
                 first = len(accepted)
     ours.close()
     thread.join(10)
     assert first < 20  # 40 would take 80 ms
+    assert begun[38].waited > 0.06  # since it came, not since it was handed in
     assert sorted(accepted) == [*range(40)]
     assert ended.pop(39).finish_reason == "aborted"
     assert {output.finish_reason for output in ended.values()} == {"length"}
