@@ -23,10 +23,27 @@ class Sampling(Strategy):
     At its first turn a request is forked into its samples; they share the prompt.
     """
 
+    guesses_ahead = False  # appendix E: with the next token, are others guessed?
+
     def __init__(self, options: Options, generator: torch.Generator | None = None):
         """Draw from `generator`; without it, from torch's global generator."""
         self.options = options
         self.generator = generator
+
+    @property
+    def runs_ahead(self) -> bool:
+        """May its next step be computed before the CPU has read this one's tokens?
+
+        Not if a seed or processors need them: see `engine.ahead` (appendix D).
+        """
+        return self.generator is None and self.options.batch_key is not None
+
+    def tokens_ahead(self, request: Request) -> int | None:
+        """How many tokens the next step may compute that only the device knows by then.
+
+        With 0, the request alone waits until they are read; with None, all requests do.
+        """
+        return 1
 
     @classmethod
     def choose(cls, turns: list[Turn], logits: Tensor) -> list["Chosen | Failed"]:

@@ -21,6 +21,9 @@ class Speculation:
     # token costs, beside a step of one token.
     least_right = 0.05
 
+    # Does it guess where the tokens are, on the device, before the CPU has read them?
+    guesses_on_device = False
+
     def __init__(self, num_tokens: int, num_branches: int = 1):
         """So many tokens are guessed at a time, at most, by each of the branches."""
         require_counts(num_tokens=num_tokens, tree=num_branches)
@@ -38,6 +41,13 @@ class Speculation:
         An empty list if there is nothing to guess from.
         """
         raise NotImplementedError
+
+    def num_ahead(self, length: int, count: int) -> int:
+        """How many tokens, `count` at most, it can guess after so many unread ones."""
+        return 0
+
+    def read_guesses(self) -> None:
+        """Write guesses that lie on the device into the texts, if there are any."""
 
     def runner(self, runner: Any, paged: Any) -> Any:
         """What computes the steps of `paged`: this runner, unless a model guesses."""

@@ -109,13 +109,25 @@ class FixedInputs:
         if pending is not None:
             self._pending[: len(pending.tokens)].copy_(pending.tokens)
 
+    def move_back(self, size: Size, back: torch.Tensor, block_size: int) -> None:
+        """Move pending tokens of the step that was sent: see `Pending.back`."""
+        from minipaged.model.moved_back import move_back  # appendix E
+
+        tokens, *_, pending_from = self._parts(size)
+        of_tokens = back[pending_from.clamp(min=0)].masked_fill_(pending_from < 0, 0)
+        move_back(self._around(tokens, size, block_size), of_tokens, block_size)
+
     def batch(self, size: Size, block_size: int) -> RaggedBatch:
         """A batch that reads the places; captured once, it is right for every step."""
-        parts = self._parts(size)
-        tokens, positions, slots, contexts, starts, logits_at, pending_from = parts
+        tokens, *_, pending_from = self._parts(size)
         pending = self._pending[pending_from.clamp(min=0)]
+        tokens = torch.where(pending_from < 0, tokens, pending.clamp(min=0))
+        return self._around(tokens, size, block_size)
+
+    def _around(self, tokens: torch.Tensor, size: Size, block_size: int) -> RaggedBatch:
+        _, positions, slots, contexts, starts, logits_at, _ = self._parts(size)
         return RaggedBatch(
-            tokens=torch.where(pending_from < 0, tokens, pending.clamp(min=0)),
+            tokens=tokens,
             positions=positions,
             slots=slots,
             block_tables=self._tables[: size.rows],

@@ -137,6 +137,9 @@ class GraphRunner(Runner):
         if size.rows_share:
             arrays = arrays.with_a_row_for_each_token()
         self._fixed.send(size, arrays, pending)
+        if pending is not None and pending.back is not None:
+            block_size = self.paged.pool.block_size
+            self._fixed.move_back(size, pending.back, block_size)
         graph, batch = self._graphs[size]
         self.paged.cache.copy(plan.copies)
         graph.replay()
@@ -150,7 +153,7 @@ class GraphRunner(Runner):
         num_logits = sum([work.num_logits for work in works])
         if (
             max(work.stop for work in works) > self._longest
-            or (pending is not None and len(pending.tokens) > self._max_rows)
+            or (pending is not None and len(pending.tokens) > self._most_logits)
             or self.paged.attention != self._attention  # it may be exchanged
         ):
             return None

@@ -126,6 +126,8 @@ def _store_of_a_group() -> dist.Store:
 class LeadingRunner(Runner):
     """Rank 0's runner: the others get the inputs of a step, and compute it, too."""
 
+    takes_pending = False
+
     def compute(
         self, plan: Plan, pending: Pending | None = None
     ) -> tuple[RaggedBatch, Tensor]:

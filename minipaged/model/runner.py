@@ -25,6 +25,7 @@ class Runner:
 
     name: Run = "eager"
     runs_ahead = False
+    takes_pending = True  # tokens that the CPU has not read yet
 
     def __init__(self, paged: PagedModel):
         """Nothing is computed yet."""

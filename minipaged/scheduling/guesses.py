@@ -38,9 +38,9 @@ class GuessedWorks(NextWorks):
         spare = limit - len(works)
         longer = []
         for work in works:
-            tokens = work.sequence.tokens
-            stop = min(len(tokens), work.stop + spare)
-            del tokens[stop:]
+            sequence = work.sequence
+            stop = min(sequence.num_tokens, work.stop + spare)
+            sequence.drop_from(stop)
             spare -= stop - work.stop
             longer.append(work._replace(stop=stop, num_logits=stop - work.start))
         return longer
@@ -96,7 +96,7 @@ def follow(
 
 def computed(branches: "Iterable[Sequence]") -> "list[Sequence]":
     """Those whose guesses were computed: there may have been no room for all."""
-    return [branch for branch in branches if not branch.num_uncomputed]
+    return [one for one in branches if one.num_computed >= len(one.tokens)]
 
 
 def settle(
