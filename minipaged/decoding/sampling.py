@@ -23,8 +23,6 @@ class Sampling(Strategy):
     At its first turn a request is forked into its samples; they share the prompt.
     """
 
-    guesses_ahead = False  # appendix E: with the next token, are others guessed?
-
     def __init__(self, options: Options, generator: torch.Generator | None = None):
         """Draw from `generator`; without it, from torch's global generator."""
         self.options = options

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from minipaged.decoding.pace import Pace
 from minipaged.errors import require_counts
 from minipaged.memory.kv_cache import KVCache
 from minipaged.memory.swap_space import SwapSpace
@@ -24,6 +25,10 @@ class Speculation:
     # Does it guess where the tokens are, on the device, before the CPU has read them?
     guesses_on_device = False
 
+    # Decides by a clock, for all texts together, whether guessing pays; an engine whose
+    # steps run ahead sets it.
+    pace: Pace | None = None
+
     def __init__(self, num_tokens: int, num_branches: int = 1):
         """So many tokens are guessed at a time, at most, by each of the branches."""
         require_counts(num_tokens=num_tokens, tree=num_branches)
@@ -41,6 +46,11 @@ class Speculation:
         An empty list if there is nothing to guess from.
         """
         raise NotImplementedError
+
+    def new_pace(self) -> Pace:
+        """A clock for the steps of an engine, which must have it as an observer."""
+        self.pace = Pace()
+        return self.pace
 
     def num_ahead(self, length: int, count: int) -> int:
         """How many tokens, `count` at most, it can guess after so many unread ones."""

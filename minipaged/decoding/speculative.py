@@ -85,14 +85,16 @@ class Speculating(GuessedWorks, Sampling):
         (answer,) = request.answers
         length = len(answer.tokens)
         num_unsure = length - answer.num_known
-        may_guess = self._worth.allows()
-        if not self.guesses_ahead:
-            return None if may_guess else 1
+        may_guess = self._may_guess()
+        if not self.guesses_ahead and may_guess:
+            return None
         room = request.max_computed - length
         if room < 1 and num_unsure:
             return 0  # it may be shorter, and want more
+        if not may_guess:
+            return 1
         count = self.speculation.num_ahead(length + 1, min(self.num_guesses, room - 1))
-        if not may_guess or count < 1:
+        if count < 1:
             return 1
         # After a pause, a draft model must see what was said meanwhile.
         was_followed = num_unsure or answer.num_computed == answer.num_prefill_tokens
@@ -147,9 +149,14 @@ class Speculating(GuessedWorks, Sampling):
                 answer.num_pending = 0
             elif answer.num_uncomputed:
                 waiting.append(answer)
-        if waiting and self._worth.allows():
+        if waiting and self._may_guess():
             for answer in waiting:
                 self._guess(request, answer)
+
+    def _may_guess(self) -> bool:
+        """Does guessing pay, for this text and for all? It is asked once a step."""
+        pace = self.speculation.pace
+        return (pace is None or pace.allows) and self._worth.allows()
 
     def _follow(self, turn: Turn, choice: Any) -> None:
         request = turn.request

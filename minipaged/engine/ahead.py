@@ -231,9 +231,7 @@ class PendingChoices:
     ) -> Pending:
         """The newest tokens, as inputs of the next step."""
         places = {turn.request.answers[0]: [n] for n, turn in enumerate(turns)}
-        if not any([turn.request.strategy.guesses_ahead for turn in turns]) and (
-            len(tokens) == len(turns)
-        ):
+        if len(tokens) == len(turns):
             return Pending(tokens, places)
         from minipaged.decoding.followed import follow_all  # appendix E
 

@@ -147,6 +147,8 @@ class Engine(Observer, Unpicklable):
         runner = make_runner(paged, run, *sizes)
         self._runner = with_speculation(runner, paged, speculation)
         self._steps = make_steps(self._runner, self.scheduler)
+        if speculation is not None and self._runner.runs_ahead:
+            watching.append(speculation.new_pace())
         self.streams: dict[Request, Stream] = {}
         self._numbers = count()  # of requests, in the order of `add`
         self._places = count()  # of requests, in the order in which they wait
