@@ -237,6 +237,7 @@ class DraftingRunner(Runner):
         self._draft = draft
         self.name = getattr(runner, "name", self.name)
         self.runs_ahead = getattr(runner, "runs_ahead", False)
+        self.num_guesses = draft.num_tokens
 
     def compute(
         self, plan: Plan, pending: Pending | None = None

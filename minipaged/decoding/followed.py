@@ -2,8 +2,11 @@
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from minipaged.model.persistent_inputs import to_device
 
 
 class Followed(NamedTuple):
@@ -14,21 +17,47 @@ class Followed(NamedTuple):
     num_wrong: Tensor  # guesses
 
 
-def follow_all(computed: Tensor, chosen: Tensor, num_guesses: Tensor) -> Followed:
+def follow_all(
+    computed: Tensor, chosen: Tensor, rows: list[range], places: list[range]
+) -> Followed:
     """Follow all guesses at once, without waiting: see `scheduling.guesses.follow`.
 
-    computed: [S, k + 1], a sequence's newest token and its guesses, of which it may
-    have fewer than k: num_guesses, [S]. chosen: [S, k + 1], the tokens that were chosen
-    after each of these. For example: computed is [4, 5, 7, 9] and chosen [5, 7, 8, 1].
-    Guesses 5 and 7 are right and 9 is not, so the newest token is 8, and 7 the token
-    before it.
+    computed, chosen: int64, tokens that a step has computed, and those that were chosen
+    after them, perhaps in another order. rows, places: of each sequence's tokens in
+    these; of its newest token, and of its guesses. For example: a sequence has computed
+    4, 5, 7 and 9, and after them 5, 7, 8 and 1 were chosen. Guesses 5 and 7 are right
+    and 9 is not, so the newest token is 8, and 7 the token before it.
     """
-    number = torch.arange(computed.shape[1] - 1, device=computed.device)
-    is_right = (chosen[:, :-1] == computed[:, 1:]) & (number < num_guesses[:, None])
-    num_right = is_right.long().cumprod(1).sum(1)
-    at = num_right[:, None]
-    return Followed(
-        newest=chosen.gather(1, at)[:, 0],
-        before=computed.gather(1, at)[:, 0],
-        num_wrong=num_guesses - num_right,
+    most = max(map(len, rows)) - 1
+    numbers = np.array(
+        [
+            [row.start for row in rows],
+            [place.start for place in places],
+            [len(row) - 1 for row in rows],
+        ]
     )
+    (on_device,) = to_device([numbers], chosen.device)
+    if chosen.is_cuda:
+        from minipaged.decoding.followed_kernel import follow_rows
+
+        return Followed(*follow_rows(computed, chosen, on_device, most))
+    return Followed(*follow_each(computed, chosen, on_device, most))
+
+
+def follow_each(
+    computed: Tensor, chosen: Tensor, numbers: Tensor, most: int
+) -> tuple[Tensor, ...]:
+    """As `follow_all`, from numbers on the device.
+
+    numbers: [3, S] int64, where each sequence's tokens begin among those computed, and
+    among those chosen; and how many guesses it has: `most` at most.
+    """
+    first, first_chosen, num_guesses = numbers[..., None]
+    number = torch.arange(most + 1, device=chosen.device).minimum(num_guesses)
+    computed = computed[first + number]
+    chosen = chosen[first_chosen + number]
+    is_guess = number[:, 1:] > number[:, :-1]
+    is_right = is_guess & (chosen[:, :-1] == computed[:, 1:])
+    num_right = is_right.long().cumprod(1).sum(1, keepdim=True)
+    newest, before = chosen.gather(1, num_right), computed.gather(1, num_right)
+    return newest[:, 0], before[:, 0], (num_guesses - num_right)[:, 0]

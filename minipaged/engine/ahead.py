@@ -56,6 +56,11 @@ class StepsAhead(Steps):
             vocabulary = paged.model.config.get_text_config().vocab_size
             load_kernels(vocabulary, {torch.float32, paged.dtype}, paged.device)
             load_kernels_of_torch(vocabulary, paged.dtype, paged.device)
+            if runner.num_guesses:
+                from minipaged.decoding.followed import follow_all  # appendix E
+
+                token = torch.zeros(1, dtype=torch.int64, device=paged.device)
+                follow_all(token, token, [range(1)], [range(1)])
 
     def _make(self) -> None:
         """Start the next step; then read, apply and commit the step before it.
@@ -236,15 +241,12 @@ class PendingChoices:
         from minipaged.decoding.followed import follow_all  # appendix E
 
         self._guessing = [turn.request for turn in turns]
-        counts = np.array([len(turn.rows) - 1 for turn in turns])
-        number = np.minimum(np.arange(counts.max() + 1), counts[:, None])
-        starts = np.array([self._places[turn.request].start for turn in turns])
-        rows = np.array([turn.rows.start for turn in turns])
-        numbers = [starts[:, None] + number, rows[:, None] + number, counts]
-        chosen_at, row_at, num_guesses = to_device(numbers, tokens.device)
-        computed = batch.tokens[batch.logits_at[row_at]]
-        followed = follow_all(computed, tokens[chosen_at], num_guesses)
-        newest, before, num_wrong = followed
+        newest, before, num_wrong = follow_all(
+            batch.tokens[batch.logits_at],
+            tokens,
+            [turn.rows for turn in turns],
+            [self._places[request] for request in self._guessing],
+        )
         return Pending(newest, places, back=num_wrong, before=before)
 
     def _compute_logprobs(

@@ -111,11 +111,11 @@ class FixedInputs:
 
     def move_back(self, size: Size, back: torch.Tensor, block_size: int) -> None:
         """Move pending tokens of the step that was sent: see `Pending.back`."""
-        from minipaged.model.moved_back import move_back  # appendix E
+        from minipaged.model.moved_back import move_pending_back  # appendix E
 
         tokens, *_, pending_from = self._parts(size)
-        of_tokens = back[pending_from.clamp(min=0)].masked_fill_(pending_from < 0, 0)
-        move_back(self._around(tokens, size, block_size), of_tokens, block_size)
+        batch = self._around(tokens, size, block_size)
+        move_pending_back(batch, pending_from, back, block_size)
 
     def batch(self, size: Size, block_size: int) -> RaggedBatch:
         """A batch that reads the places; captured once, it is right for every step."""

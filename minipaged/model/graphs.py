@@ -86,7 +86,7 @@ class GraphRunner(Runner):
         rows = self._max_rows + ROWS
         numbers = _up_to(self._most, self._prompt_tokens)
         self._prompts = [Size(n, rows, n) for n in numbers]
-        self._num_guesses = num_guesses
+        self.num_guesses = num_guesses
         most = min(self._most, max_sequences * (1 + num_guesses))
         numbers = _up_to(most, self._guess_tokens) if num_guesses else []
         self._guesses = [Size(n, n, 1, rows_share=True) for n in numbers]
@@ -111,7 +111,7 @@ class GraphRunner(Runner):
         """A runner of this kind for another model; eager, if that has no graphs."""
         if why_no_graphs(paged):
             return Runner(paged)
-        return type(self)(paged, self._max_rows, self._most, self._num_guesses)
+        return type(self)(paged, self._max_rows, self._most, self.num_guesses)
 
     def _allocate(self) -> None:
         self._fixed = FixedInputs(
@@ -221,6 +221,10 @@ class GraphRunner(Runner):
         prompts = self._eager_prompts()
         for batch in progress_bar(prompts, desc="load prompts' kernels", unit=" times"):
             self.forward(batch)
+        if self._guesses:
+            stays = torch.zeros(1, dtype=torch.int64, device=self.paged.device)
+            self._fixed.send(self._guesses[0])
+            self._fixed.move_back(self._guesses[0], stays, self.paged.pool.block_size)
 
     def _eager_prompts(self) -> list[RaggedBatch]:
         """Prompts with many new tokens, and with few: their kernels differ."""

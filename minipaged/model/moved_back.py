@@ -30,3 +30,19 @@ def move_back(batch: RaggedBatch, back: Tensor, block_size: int) -> None:
     blocks = batch.block_tables[row, number]
     slots = blocks * block_size + batch.positions % block_size
     batch.slots.copy_(torch.where(back > 0, slots, batch.slots))
+
+
+def move_pending_back(
+    batch: RaggedBatch, pending_from: Tensor, back: Tensor, block_size: int
+) -> None:
+    """Move the pending tokens of a batch, in place.
+
+    back: [N] int64, by how many places each pending token is moved. pending_from: [T]
+    int64, which of these each token of the batch is; -1 for all others.
+    """
+    if batch.positions.is_cuda and batch.max_query_length == 1:
+        from minipaged.model.moved_back_kernel import move_back_rows
+
+        return move_back_rows(batch, pending_from, back, block_size)
+    of_tokens = back[pending_from.clamp(min=0)].masked_fill_(pending_from < 0, 0)
+    move_back(batch, of_tokens, block_size)

@@ -26,6 +26,7 @@ class Runner:
     name: Run = "eager"
     runs_ahead = False
     takes_pending = True  # tokens that the CPU has not read yet
+    num_guesses = 0  # of a sequence, that a step checks
 
     def __init__(self, paged: PagedModel):
         """Nothing is computed yet."""

@@ -116,7 +116,7 @@ def test_guesses_are_read_once_for_all_rounds(monkeypatch):
     read = _Unread.read
 
     def noted(unread):
-        reads.append(len(unread._rounds))
+        reads.append(len(unread.rounds))
         read(unread)
 
     monkeypatch.setattr(_Unread, "read", noted)
