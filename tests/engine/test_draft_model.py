@@ -1,13 +1,11 @@
 """A second model guesses over the same blocks, in a cache of its own."""
 
-from functools import cache
-
 import pytest
 import torch
 
 import minipaged as mp
-from benchmarks.cpu.speculation_exact import noisy as with_noise
 from helpers.answers import huggingface_outputs
+from helpers.guessing import noisy
 from helpers.interrupting import Lines, run_interrupted
 from helpers.replaying import ReplayingRunner, replayable, replaying, steps_ahead
 from helpers.serving import PROMPTS, check, check_idle, config, make
@@ -26,12 +24,6 @@ SEEDS = list(range(len(PROMPTS)))
 
 def answers(own=GREEDY, prompts=PROMPTS):
     return huggingface_outputs(tiny_model("qwen3"), prompts, own, seed=SEEDS)
-
-
-@cache
-def noisy(noise):
-    """The tiny model, with noise in its weights."""
-    return with_noise(tiny_model("qwen3"), noise)
 
 
 class Counted(mp.PagedModel):
