@@ -8,7 +8,7 @@ from minipaged.attention.kernels.setup import tl, triton
 _SEQUENCES = 64  # of a program
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_sequences", "most"])
 def _follow_kernel(
     out,  # [3, S]: newest, before, num_wrong
     computed,

@@ -8,7 +8,7 @@ from minipaged.model.inputs import RaggedBatch
 _TOKENS = 128  # of a program
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_tokens", "table_stride"])
 def _move_back_kernel(
     positions,  # [T]
     slots,  # [T]
