@@ -93,20 +93,26 @@ class _Size:
         least = max(Pace.STEPS, Pace.DRAFTS // count) if self.guesses else Pace.STEPS
         if self._num_steps < least + Pace.LATE:
             return
+        if self._is_trial:
+            own.trial = self._seconds
         if not other.pace:
             self._change(is_trial=True)
         elif self._is_trial:
-            self._rest = self._until_next(own.pace, other.pace)
+            self._rest = self._until_next(own, other)
             self._is_trial = False
             if own.pace < Pace.LEAD * other.pace:
                 self._change(is_trial=False)
         elif self._rest < 0 or other.pace > Pace.LEAD * own.pace:
             self._change(is_trial=True)
 
-    def _until_next(self, one: float, other: float) -> float:
-        """How long no trial may come, so that a trial like this one costs little."""
-        slower = self._seconds * (1 - min(one, other) / max(one, other))
-        return max(self._lost, slower) / Pace.COST + 10 * self._seconds
+    def _until_next(self, own: "_Measured", other: "_Measured") -> float:
+        """How long no trial may come, so that one like the slower way's costs little.
+
+        As a trial begins, a draft model may have to catch up: that is counted, too.
+        """
+        slower, faster = sorted([own, other], key=lambda way: way.pace)
+        lost = slower.trial * (1 - slower.pace / faster.pace)
+        return max(self._lost, lost) / Pace.COST + 10 * slower.trial
 
     def _change(self, is_trial: bool) -> None:
         self.guesses = not self.guesses
@@ -121,6 +127,7 @@ class _Measured:
     def __init__(self) -> None:
         self._steps: deque[tuple[float, float]] = deque(maxlen=48)
         self.pace = 0.0  # tokens a second, of a sequence
+        self.trial = 0.0  # seconds of the last trial
 
     def add(self, seconds: float, tokens: float) -> None:
         """The median of the seconds counts, because some step may have to wait."""
