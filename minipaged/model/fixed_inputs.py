@@ -49,6 +49,7 @@ class FixedInputs:
         longest = max(
             len(numbers) + size.rows * width for size, numbers in self._empty.items()
         )
+        self._places: dict[Size, tuple[RaggedBatch, torch.Tensor]] = {}
         whole = {"dtype": torch.int64, "device": device}
         # A step's numbers, then its tables, which are no wider than the step needs.
         with torch.inference_mode(False):  # so that any mode may write to them
@@ -113,9 +114,10 @@ class FixedInputs:
         """Move pending tokens of the step that was sent: see `Pending.back`."""
         from minipaged.model.moved_back import move_pending_back  # appendix E
 
-        tokens, *_, pending_from = self._parts(size)
-        batch = self._around(tokens, size, block_size)
-        move_pending_back(batch, pending_from, back, block_size)
+        if size not in self._places:
+            tokens, *_, pending_from = self._parts(size)
+            self._places[size] = self._around(tokens, size, block_size), pending_from
+        move_pending_back(*self._places[size], back, block_size)
 
     def batch(self, size: Size, block_size: int) -> RaggedBatch:
         """A batch that reads the places; captured once, it is right for every step."""
