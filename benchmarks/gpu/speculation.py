@@ -12,8 +12,9 @@ Free guesses cost nothing. Behind a draft model, a second model, with 4 of the 2
 and the same head, computes all that it would compute to guess. It finds the same tokens
 likeliest as the large model, and each of its guesses is replaced with probability 0.4.
 
-An engine measures whether guessing pays, and pauses where it does not: "part with
-guesses" says in which part of the steps there were guesses.
+An engine measures whether guessing pays, and pauses where it does not:
+"part_with_guesses" says in which part of the steps there were guesses. The milliseconds
+of a step are those of steps with guesses, whether they pay or not.
 
 The embeddings are 200 times as large as usual. So each token is likeliest after itself,
 by far, and no rounding changes a text: all answers are compared with the plain run's.
@@ -24,7 +25,7 @@ import gc
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -36,6 +37,7 @@ from transformers import AutoModelForCausalLM, GenerationConfig
 
 import minipaged as mp
 from benchmarks.gpu.shapes import qwen3_06b, random_model
+from minipaged.decoding.pace import Pace
 from minipaged.decoding.speculation import Speculation
 from minipaged.engine.ahead import PendingChoices
 from minipaged.lab.measure.machine import describe_machine
@@ -46,6 +48,7 @@ MOST_GUESSES = 7
 NUM_BLOCKS = 4000
 LAYERS = 4  # of the draft model
 GUESSES = {  # at a time, by the number of users
+    "plain": {1: (0,), 64: (0,)},
     "free": {1: (5, 7), 64: (2, 3)},
     "draft model": {1: (2, 3), 64: (2,)},
 }
@@ -142,52 +145,83 @@ def serve(
     return [stream.output.sequences[0] for stream in streams], row
 
 
-def time_line(engine: mp.Engine, count: int, **options: Any) -> dict[str, float]:
-    """Milliseconds of a step: how long the GPU computes, and the CPU waits for it."""
+class Always(Pace):
+    """Never pauses."""
+
+    allows = True
+
+
+STEPS = 30  # of a time line
+
+
+def start(
+    engine: mp.Engine, speculation: Speculation | None, count: int, **options: Any
+) -> None:
+    """Let all users decode, with guesses in each step."""
+    if speculation is not None:
+        speculation.pace = Always()
     config = GenerationConfig(max_new_tokens=NEW, pad_token_id=0)
     for prompt in prompts(count):
         engine.add(prompt, config, **options)
     for _ in range(12):
         engine.step()
-    steps = 30
+    torch.cuda.synchronize()
+
+
+def end(engine: mp.Engine) -> None:
+    """Abort all."""
+    for stream in list(engine.streams.values()):
+        engine.abort(stream)
+
+
+def time_line(engine: mp.Engine, *users: Any, **options: Any) -> dict[str, float]:
+    """Milliseconds of a step, and for how long of it the CPU waits for the GPU."""
     read, waited = PendingChoices.read, 0.0
 
     def timed(choices: PendingChoices, turns: list[Any]) -> list[Any]:
         nonlocal waited
-        start = time.perf_counter()
+        begin = time.perf_counter()
         found = read(choices, turns)
-        waited += time.perf_counter() - start
+        waited += time.perf_counter() - begin
         return found
 
-    torch.cuda.synchronize()
+    start(engine, *users, **options)
     PendingChoices.read = timed
     try:
-        start = time.perf_counter()
-        for _ in range(steps):
+        begin = time.perf_counter()
+        for _ in range(STEPS):
             engine.step()
         torch.cuda.synchronize()
-        wall = time.perf_counter() - start
+        wall = time.perf_counter() - begin
     finally:
         PendingChoices.read = read
+    end(engine)
+    return {
+        "wall_ms": round(wall * 1e3 / STEPS, 3),
+        "waited_ms": round(waited * 1e3 / STEPS, 3),
+    }
+
+
+def gpu_time(engine: mp.Engine, *users: Any, **options: Any) -> dict[str, float]:
+    """Milliseconds of a step for which the GPU computes.
+
+    Once a profiler has run, the CPU launches slower for good.
+    """
+    start(engine, *users, **options)
     with profile(activities=[ProfilerActivity.CUDA]) as seen:
-        for _ in range(steps):
+        for _ in range(STEPS):
             engine.step()
         torch.cuda.synchronize()
-    for stream in list(engine.streams.values()):
-        engine.abort(stream)
-    busy, end = 0.0, 0.0
-    for first, last in sorted(
+    end(engine)
+    busy, last = 0.0, 0.0
+    for begin, stop in sorted(
         (event.time_range.start, event.time_range.end)
         for event in seen.events()
         if event.device_type == torch.autograd.DeviceType.CUDA
     ):
-        busy += max(0.0, last - max(first, end))
-        end = max(end, last)
-    return {
-        "wall_ms": round(wall * 1e3 / steps, 3),
-        "gpu_ms": round(busy / 1e3 / steps, 3),
-        "waited_ms": round(waited * 1e3 / steps, 3),
-    }
+        busy += max(0.0, stop - max(begin, last))
+        last = max(last, stop)
+    return {"gpu_ms": round(busy / 1e3 / STEPS, 3)}
 
 
 def small_model(model: Any, layers: int = LAYERS) -> Any:
@@ -205,35 +239,54 @@ def small_model(model: Any, layers: int = LAYERS) -> Any:
 def measure(
     model: Any, small: Any, run: str, rounds: int, note: Callable[[str, Any], None]
 ) -> None:
-    """Plain decoding, then both kinds of guesses, each with an engine of its own."""
+    """Plain decoding, then both kinds of guesses, each with an engine of its own.
+
+    Then all again, for the GPU's times.
+    """
     wrap = partial(mp.PagedModel, num_blocks=NUM_BLOCKS)
     paged = wrap(model, attention="triton")
+    of_draft = wrap(small, attention="triton")
     limits: dict[str, Any] = {"max_sequences": 64, "max_tokens": 2048, "run": run}
     right: dict[int, list[list[int]]] = {}
-    plain: dict[int, float] = {}
-    with mp.Engine(paged, **limits) as engine:
-        for count in GUESSES["free"]:
-            right[count], row = serve(engine, count, rounds)
-            plain[count] = row["tokens_per_s"]
-            note(f"plain, {count}", row | time_line(engine, count))
-    texts = zip(prompts(max(right)), right[max(right)], strict=True)
-    knows = Spoiled([prompt + new for prompt, new in texts])
-    for name, numbers in GUESSES.items():
-        if name == "free":
-            speculation: Speculation = Free(knows)
-        else:
-            speculation = Behind(wrap(small, attention="triton"))
-        start = time.perf_counter()
+    rows: dict[str, dict[str, Any]] = {}
+
+    def speculation_of(kind: str) -> Speculation | None:
+        if kind == "plain":
+            return None
+        if kind == "draft model":
+            return Behind(of_draft)
+        texts = zip(prompts(max(right)), right[max(right)], strict=True)
+        return Free(Spoiled([prompt + new for prompt, new in texts]))
+
+    def each(kind: str) -> Iterator[tuple[str, mp.Engine, Any, dict[str, int]]]:
+        """What is measured with guesses of this kind: its name, and how."""
+        speculation = speculation_of(kind)
+        begin = time.perf_counter()
         with mp.Engine(paged, speculation=speculation, **limits) as engine:
-            note(f"{name}, ready after", round(time.perf_counter() - start, 2))
-            for count, wanted in numbers.items():
-                for num_guesses in wanted:
-                    options = {"num_guesses": num_guesses}
-                    found, row = serve(engine, count, rounds, **options)
-                    assert found == right[count], f"{name}, {count}: other tokens"
-                    row["times_plain"] = round(row["tokens_per_s"] / plain[count], 3)
-                    row |= time_line(engine, count, **options)
-                    note(f"{name}, {count}, {num_guesses} guesses", row)
+            note(f"{kind}, ready after", round(time.perf_counter() - begin, 2))
+            for count, wanted in GUESSES[kind].items():
+                for number in wanted:
+                    options = {} if speculation is None else {"num_guesses": number}
+                    of = f", {number} guesses" if options else ""
+                    yield f"{kind}, {count}{of}", engine, (speculation, count), options
+
+    for kind in GUESSES:
+        for name, engine, (_, count), options in each(kind):
+            found, row = serve(engine, count, rounds, **options)
+            assert found == right.setdefault(count, found), f"{name}: other tokens"
+            if options:
+                plain = rows[f"plain, {count}"]["tokens_per_s"]
+                row["times_plain"] = round(row["tokens_per_s"] / plain, 3)
+            rows[name] = row
+            note(name, row)
+    for kind in GUESSES:
+        for name, engine, users, options in each(kind):
+            rows[name] |= time_line(engine, *users, **options)
+            note(name, rows[name])
+    for kind in GUESSES:
+        for name, engine, users, options in each(kind):
+            rows[name] |= gpu_time(engine, *users, **options)
+            note(name, rows[name])
 
 
 def main() -> None:

@@ -153,16 +153,17 @@ class DraftModel(Speculation):
         them.
         """
         drawn: dict[Work, list[Tensor]] = {}
-        dice = {work: _same_dice(work) for work in works if _num_guesses(work)}
+        counts = {work: _num_guesses(work) for work in works}
+        dice = {work: _same_dice(work) for work in works if counts[work]}
         unread = self._unread
-        for number in range(max(map(_num_guesses, works), default=0) or 1):
-            guessing = [work for work in works if _num_guesses(work) > number]
+        for number in range(max(counts.values(), default=0) or 1):
+            guessing = [work for work in works if counts[work] > number]
             computing = guessing if number else works
             parts = [self._part(work, number, starts[work]) for work in computing]
             parts = [part for part in parts if part.num_tokens]
             if not parts:
                 break
-            _, logits = runner.compute(Plan(parts), unread.of_round())
+            logits = runner.logits(Plan(parts), unread.of_round())
             logits = _last_rows(parts[: len(guessing)], logits)
             unread.add(guessing, number, self.likeliest(logits))
             for row, work in enumerate(guessing):
@@ -384,10 +385,11 @@ def _put(work: Work, number: int, guess: int) -> None:
 
 def _last_rows(parts: list[Work], logits: Tensor) -> Tensor:
     """The logits of the last token of each part."""
-    ends = np.cumsum([part.num_logits for part in parts], dtype=np.int64)
-    if len(ends) == len(logits):
-        return logits
-    (rows,) = to_device([ends - 1], logits.device)
+    counts = [part.num_logits for part in parts]
+    most = max(counts, default=1)
+    if sum(counts) == most * len(counts):  # as many each: a view
+        return logits[most - 1 : sum(counts) : most]
+    (rows,) = to_device([np.cumsum(counts, dtype=np.int64) - 1], logits.device)
     return logits[rows]
 
 

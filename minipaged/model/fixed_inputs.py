@@ -92,23 +92,23 @@ class FixedInputs:
         """
         num_rows, width = (0, 0) if arrays is None else arrays.block_tables.shape
         empty = self._empty[size]
-        sent = host_memory(len(empty) + num_rows * width, self._device)
-        numbers = sent.numpy()[: len(empty)]
-        numbers[:] = empty
+        count = empty.size
+        sent = host_memory(count + num_rows * width, self._device)
+        numbers = sent.numpy()
+        numbers[:count] = empty
         if arrays is not None:
-            tables = sent.numpy()[len(empty) :]
-            tables[:] = arrays.block_tables.reshape(-1)
+            numbers[count:] = arrays.block_tables.reshape(-1)
             start = 0
             for part, length in zip(_in_order(arrays), self._lengths(size)):  # noqa: B905
-                numbers[start : start + len(part)] = part
+                numbers[start : start + part.size] = part
                 start += length
             numbers[start + arrays.pending_at] = arrays.pending_from
-        self._packet[: len(sent)].copy_(sent, non_blocking=True)
-        sent_tables = self._packet[len(empty) : len(sent)].view(num_rows, width)
+        self._packet[: numbers.size].copy_(sent, non_blocking=True)
+        sent_tables = self._packet[count : numbers.size].view(num_rows, width)
         # Tables of other rows are not read: the contexts are 0.
         self._tables[:num_rows, :width].copy_(sent_tables)
         if pending is not None:
-            self._pending[: len(pending.tokens)].copy_(pending.tokens)
+            self._pending[: pending.tokens.shape[0]].copy_(pending.tokens)
 
     def move_back(self, size: Size, back: torch.Tensor, block_size: int) -> None:
         """Move pending tokens of the step that was sent: see `Pending.back`."""

@@ -12,7 +12,7 @@ from minipaged.memory.block_table import BlockTable
 from minipaged.model.fixed_inputs import FixedInputs, Size, without_padding
 from minipaged.model.inputs import Chunk, RaggedBatch
 from minipaged.model.paged_model import PagedModel
-from minipaged.model.persistent_inputs import Pending
+from minipaged.model.persistent_inputs import Pending, StepArrays
 from minipaged.model.positions import num_positions
 from minipaged.model.runner import Run, Runner, why_no_graphs
 from minipaged.progress import progress_bar
@@ -126,26 +126,36 @@ class GraphRunner(Runner):
     ) -> tuple[RaggedBatch, Tensor]:
         """As `Runner.compute`; a replay, if there is a graph for this step."""
         size = self._size_of(plan, pending)
+        if size is not None:
+            arrays = self._replay(size, plan, pending)
+            batch = without_padding(self._graphs[size].batch, arrays, plan.copies)
+            return batch, self._logits[: arrays.logits_at.size]
+        batch = self.inputs.build(plan, pending)
+        if self.paged.attention == self._attention:
+            # As in graphs: for other lengths, kernels would have to be compiled.
+            batch.min_context_length = 1
+            batch.max_context_length = self._width * self.paged.pool.block_size
+        return batch, self.forward(batch)
+
+    def logits(self, plan: Plan, pending: Pending | None = None) -> Tensor:
+        """As `compute`, for those who do not look at the batch."""
+        size = self._size_of(plan, pending)
         if size is None:
-            batch = self.inputs.build(plan, pending)
-            if self.paged.attention == self._attention:
-                # As in graphs: for other lengths, kernels would have to be compiled.
-                batch.min_context_length = 1
-                batch.max_context_length = self._width * self.paged.pool.block_size
-            return batch, self.forward(batch)
+            return super().logits(plan, pending)
+        return self._logits[: self._replay(size, plan, pending).logits_at.size]
+
+    def _replay(self, size: Size, plan: Plan, pending: Pending | None) -> StepArrays:
+        """Send the step, and launch its graph."""
         arrays = self.inputs.arrays(plan, pending)
         if size.rows_share:
             arrays = arrays.with_a_row_for_each_token()
         self._fixed.send(size, arrays, pending)
         if pending is not None and pending.back is not None:
-            block_size = self.paged.pool.block_size
-            self._fixed.move_back(size, pending.back, block_size)
-        graph, batch = self._graphs[size]
+            self._fixed.move_back(size, pending.back, self.paged.pool.block_size)
         self.paged.cache.copy(plan.copies)
-        graph.replay()
+        self._graphs[size].graph.replay()
         self.paged.refuse_replaced_weights()  # while the GPU computes
-        batch = without_padding(batch, arrays, plan.copies)
-        return batch, self._logits[: len(arrays.logits_at)]
+        return arrays
 
     def _size_of(self, plan: Plan, pending: Pending | None) -> Size | None:
         """The smallest size that holds this step; None if it has to run eagerly."""
@@ -153,7 +163,7 @@ class GraphRunner(Runner):
         num_logits = sum([work.num_logits for work in works])
         if (
             max(work.stop for work in works) > self._longest
-            or (pending is not None and len(pending.tokens) > self._most_logits)
+            or (pending is not None and pending.tokens.shape[0] > self._most_logits)
             or self.paged.attention != self._attention  # it may be exchanged
         ):
             return None

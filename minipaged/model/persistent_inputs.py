@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import chain
+from itertools import accumulate, chain
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +11,8 @@ import torch
 from minipaged.model.inputs import RaggedBatch
 from minipaged.scheduling.plan import Plan
 from minipaged.scheduling.sequence import Sequence
+
+_FEW = 16  # new tokens of a sequence: fewer are quicker in a list than in an array
 
 
 class Pending(NamedTuple):
@@ -151,21 +153,34 @@ class PersistentInputs:
             logits_at = [index for index, count in enumerate(wanted) if count]
         else:
             contexts = np.array(stops)
-            lengths = np.subtract(stops, starts)
-            query_starts = np.concatenate([[0], lengths.cumsum()])
-            ends = query_starts[1:]
-            count = int(ends[-1])
-            most_new = int(lengths.max())
+            lengths = [stop - start for start, stop in zip(starts, stops, strict=True)]
+            query_starts = np.array([0, *accumulate(lengths)])
+            most_new = max(lengths)
+            count = int(query_starts[-1])
             parts = [
                 text[start:stop] + [0] * (stop - max(start, len(text)))
                 for text, start, stop in zip(texts, starts, stops, strict=True)
             ]
             tokens = np.fromiter(chain.from_iterable(parts), np.int64, count)
-            row = np.arange(len(rows)).repeat(lengths)
-            positions = np.arange(count) + (contexts - ends).repeat(lengths)
-            blocks = block_tables[row, positions // block_size]
-            slots = blocks * block_size + positions % block_size
-            logits_at = chain.from_iterable(map(range, ends - wanted, ends))
+            if most_new <= _FEW:
+                places = [*map(range, starts, stops)]
+                slots = [
+                    row.block_ids[at // block_size] * block_size + at % block_size
+                    for row, own in zip(rows, places, strict=True)
+                    for at in own
+                ]
+                positions, slots = np.array(
+                    [*chain.from_iterable(places), *slots], dtype=np.int64
+                ).reshape(2, -1)
+            else:
+                row = np.arange(len(rows)).repeat(lengths)
+                shift = contexts - query_starts[1:]
+                positions = np.arange(count) + shift.repeat(lengths)
+                blocks = block_tables[row, positions // block_size]
+                slots = blocks * block_size + positions % block_size
+            ends = query_starts[1:].tolist()
+            firsts = [end - num for end, num in zip(ends, wanted, strict=True)]
+            logits_at = chain.from_iterable(map(range, firsts, ends))
         return StepArrays(
             tokens=tokens,
             positions=positions,

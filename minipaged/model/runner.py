@@ -46,6 +46,10 @@ class Runner:
         batch = self.inputs.build(plan, pending)
         return batch, self.forward(batch)
 
+    def logits(self, plan: Plan, pending: Pending | None = None) -> Tensor:
+        """The logits alone, as `compute` returns them."""
+        return self.compute(plan, pending)[1]
+
     def forward(self, batch: RaggedBatch) -> Tensor:
         """The logits of this batch, which holds all that a step needs, copies included.
 
