@@ -42,6 +42,16 @@ class Pace(Observer):
         """May the next step have guesses?"""
         return self._size.guesses
 
+    def note(self, seconds: float | None, tokens: float, num_sequences: int) -> None:
+        """A step is over, with so many tokens for each of so many sequences.
+
+        seconds: None if the time says nothing.
+        """
+        number = num_sequences.bit_length()
+        self._size = self._sizes.setdefault(number, self._size.like())
+        if seconds is not None:
+            self._size.note(seconds, tokens, num_sequences)
+
     def admitted(self, request: "Request") -> None:
         """A prompt is computed: that step's time says nothing."""
         self._last = None
@@ -54,10 +64,7 @@ class Pace(Observer):
         works = [w for w in plan.works if w.start >= w.sequence.num_prefill_tokens]
         if not works or len(works) < len(plan.works):
             return
-        count = len(works)
-        self._size = self._sizes.setdefault(count.bit_length(), self._size.like())
-        if seconds is not None:
-            self._size.note(seconds, tokens_of(plan) / count, count)
+        self.note(seconds, tokens_of(plan) / len(works), len(works))
 
     def restore_counts(self, saved: Any) -> None:
         """A step was undone: its time says nothing."""
@@ -139,6 +146,4 @@ class _Measured:
 
 def tokens_of(plan: "Plan") -> int:
     """How many tokens a step that decodes has brought."""
-    return sum(
-        [w.sequence.num_known - w.start - 1 for w in plan.works if w.sequence.table]
-    )
+    return sum([max(0, w.sequence.num_known - w.start - 1) for w in plan.works])

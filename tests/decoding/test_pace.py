@@ -36,7 +36,6 @@ class Machine:
             sequence = SimpleNamespace(
                 num_known=11 + tokens,
                 num_prefill_tokens=20 if in_prompt else 5,
-                table=1,
             )
             works.append(SimpleNamespace(start=10, sequence=sequence))
         self.ways.append(guesses)
