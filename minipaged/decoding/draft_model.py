@@ -181,10 +181,11 @@ class DraftModel(Speculation):
 
     def _follows(self, work: Work) -> bool:
         """Does the work belong to a prompt, or to guesses, of this speculation?"""
+        if not (_in_prompt(work) or _num_guesses(work)):
+            return False
         strategy = work.request.strategy
         is_ours = isinstance(strategy, Speculating) and strategy.speculation is self
-        wanted = _in_prompt(work) or _num_guesses(work) > 0
-        return is_ours and wanted and work.stop <= self.num_positions
+        return is_ours and work.stop <= self.num_positions
 
     def _start_of(self, work: Work) -> int:
         """Where the tokens begin that the small model lacks, or must compute again.

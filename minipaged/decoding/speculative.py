@@ -143,7 +143,9 @@ class Speculating(GuessedWorks, Sampling):
         else:
             super().apply(turn, choice)
         waiting = []
-        for answer in request.live:
+        for answer in request.answers:
+            if answer.finish_reason is not None:
+                continue
             if answer.num_pending:  # the next step has guesses, on the device
                 answer.guess([NOT_YET] * answer.num_pending)
                 answer.num_pending = 0

@@ -31,8 +31,12 @@ class GuessedWorks(NextWorks):
         `start=8`, `stop=12` and `num_logits=4`.
         """
         works = super().next_works(request, limit + len(request.drafts))
-        if works and works[0].sequence in request.drafts:
+        if not works:
+            return []
+        if works[0].sequence in request.drafts:
             return []  # the answer is in a plan in flight
+        if len(works) == 1 and works[0].stop == works[0].sequence.num_tokens:
+            return works  # as most while guessing pauses
         while len(works) > limit:
             works.pop()
         spare = limit - len(works)
