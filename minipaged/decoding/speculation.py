@@ -25,8 +25,7 @@ class Speculation:
     # Does it guess where the tokens are, on the device, before the CPU has read them?
     guesses_on_device = False
 
-    # Decides by a clock, for all texts together, whether guessing pays; an engine whose
-    # steps run ahead sets it.
+    # Whether guessing pays for all texts together; of an engine whose steps run ahead.
     pace: Pace | None = None
 
     def __init__(self, num_tokens: int, num_branches: int = 1):

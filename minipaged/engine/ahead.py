@@ -42,6 +42,10 @@ class StepsAhead(Steps):
     whose processors do not read earlier tokens. If a plan has any other request, all
     tokens of the plan are read before the next plan is made, and started at once.
 
+    With guesses (appendix E), it is not known either how many tokens a step brings. The
+    next is planned as if all guesses were right; the device moves its tokens back by as
+    many places as guesses were wrong, and the plan is corrected once that is read.
+
     Between two calls a step may be in flight: `land` ends it.
     """
 

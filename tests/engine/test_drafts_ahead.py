@@ -22,6 +22,7 @@ from helpers.serving import (
 from helpers.thorough import all_or, often
 from helpers.tiny_models import tiny_model
 from minipaged.decoding import draft_model, followed
+from minipaged.decoding.pace import Pace
 from minipaged.engine import ahead
 from minipaged.engine.ahead import may_run_ahead
 from minipaged.model import moved_back
@@ -229,6 +230,42 @@ def test_a_context_longer_than_the_draft_model_takes_goes_on_without():
         engine.add(prompt, GREEDY)
     check(engine.run(), answers())
     assert engine.stats.num_drafts > 9
+
+
+class Machine(mp.Observer):
+    """A step takes 9 s with guesses, and 2 s without."""
+
+    def __init__(self):
+        self.moment, self.ways = 0.0, []
+
+    def committed(self, plan):
+        guesses = any(work.num_logits > 1 for work in plan.works)
+        self.ways.append(guesses)
+        self.moment += 9.0 if guesses else 2.0
+
+
+@WAYS
+def test_a_clock_lets_all_pause(way):
+    """Two guesses at a time bring three tokens at most, in more than 6 s."""
+    own = config(110)
+    engine = drafting(way, 220, 0.0, 2)
+    speculation = engine._configs._speculation
+    machine = Machine()
+    speculation.pace = Pace(lambda: machine.moment)
+    engine.scheduler.observers += [machine, speculation.pace]
+    for prompt in PROMPTS[:6]:
+        engine.add(prompt, own)
+    check(engine.run(), answers(own)[:6])
+    assert 0 < sum(machine.ways) < 0.5 * len(machine.ways)
+    assert not any(machine.ways[30:60])
+
+
+def test_another_engine_has_another_pace():
+    engine = drafting(steps_ahead)
+    speculation = engine._configs._speculation
+    speculation.new_pace()
+    mp.generate(engine.paged, PROMPTS[:1], GREEDY, speculation=speculation)
+    assert speculation.pace is None
 
 
 # --- wrong versions, which these tests must reject ------------------------------------
