@@ -827,6 +827,7 @@ def guesses_on_a_gpu() -> Question:
             kind,
             found["tokens_per_s"],
             found.get("times_plain", ""),
+            share(found["part_with_guesses"]) if "part_with_guesses" in found else "",
             found["wall_ms"],
             found["gpu_ms"],
         )
@@ -841,15 +842,17 @@ def guesses_on_a_gpu() -> Question:
             "users and guesses",
             "tokens a second",
             "times plain",
-            "a step, ms",
+            "steps with guesses",
+            "such a step, ms",
             "of it GPU, ms",
         ),
         rows,
         f"Guesses are right with probability {report['right']} by construction. "
-        "*Free* ones cost nothing to make; the draft model has "
-        f"{report['draft_layers']} of 28 layers. For one user they pay if they are "
-        "free. Otherwise they do not: a step must be read before the next one is "
-        "planned, and meanwhile the GPU waits.",
+        "*Free* ones cost nothing to make, but are made from the text, so a step must "
+        "be read before the next is planned. The draft model has "
+        f"{report['draft_layers']} of 28 layers, and its steps run one ahead. A clock "
+        "decides whether guessing pays for all users together; where it does not, "
+        "it is tried now and then.",
     )
 
 

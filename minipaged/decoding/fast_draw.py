@@ -11,6 +11,7 @@ the highest logits have a weight, and it takes the first of them.
 """
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import torch
@@ -123,9 +124,23 @@ def draw_rows(
     """
     if not options:
         return torch.empty(0, dtype=torch.int64, device=logits.device)
+    if uniform is None:
+        numbers = _of_greedy(1 << (len(options) - 1).bit_length(), logits.device)
+        return launch_draw(logits, numbers, has_cutoffs=False, uniform=None)
     numbers = to_numbers(options, logits.device)
     has_cutoffs = any([row.has_cutoff for row in options])
     return launch_draw(logits, numbers, has_cutoffs, uniform)
+
+
+@cache
+def _of_greedy(num_rows: int, device: torch.device) -> Tensor:
+    """The numbers of so many greedy rows: most steps have no others."""
+    return to_numbers([GREEDY] * num_rows, device)
+
+
+@cache
+def _no_cutoffs(num_rows: int, device: torch.device) -> Tensor:
+    return torch.full((num_rows,), -torch.inf, dtype=torch.float32, device=device)
 
 
 def to_numbers(options: Sequence[RowOptions], device: torch.device) -> Tensor:
@@ -154,7 +169,7 @@ def launch_draw(
         if has_cutoffs:
             cutoffs = find_cutoffs(logits, numbers)
         else:
-            cutoffs = torch.full((rows,), -torch.inf, **size)
+            cutoffs = _no_cutoffs(1 << (rows - 1).bit_length(), logits.device)
         _weigh_kernel[rows, num_chunks](
             logits, numbers, cutoffs, maxima, totals, *sizes, CHUNK=_CHUNK, num_warps=8
         )

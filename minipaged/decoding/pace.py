@@ -20,15 +20,17 @@ class Pace(Observer):
     measured in both ways, apart for 1 sequence, for 2 or 3, for 4 to 7, and so on. The
     faster way is taken. Now and then the other way is tried for a few steps. The time
     that a trial has lost tells when the next may come, so that all trials together lose
-    no more than 2 % of the time.
+    no more than 2 % of the time. If a trial ends as the one before, the next comes
+    after twice the time, up to a minute.
 
     `Worth` decides for each text besides.
     """
 
     COST = 0.02  # what trials may lose of the time
     LEAD = 1.03  # the other way must be so many times as fast to be taken
-    STEPS, DRAFTS = 8, 48  # of a trial, at least
-    LATE = 3  # steps after a change that were planned before, or catch up
+    LONGEST = 60.0  # seconds between trials
+    STEPS, DRAFTS = 6, 48  # of a trial, at least
+    LATE = 2  # steps after a change that were planned before, or catch up
 
     def __init__(self, now: Callable[[], float] = perf_counter):
         """Nothing is measured yet; at first there are guesses."""
@@ -81,10 +83,15 @@ class _Size:
         self._num_steps = 0  # since the last change
         self._seconds = 0.0  # since then
         self._lost = 0.0  # of these, beside the other way
-        self._rest = 0.0  # seconds until the next trial
+        self._rest = 0.0 if guesses else 0.5  # seconds until the next trial
+        self._last_rest = 0.0
 
     def like(self) -> "_Size":
-        """For steps of another size: it begins in the same way."""
+        """For steps of another size: it begins in the same way.
+
+        Without guesses, it does not try them at once: a batch whose last texts end has
+        each size for a few steps.
+        """
         return _Size(self.guesses)
 
     def note(self, seconds: float, tokens: float, count: int) -> None:
@@ -103,11 +110,15 @@ class _Size:
         if self._is_trial:
             own.trial = self._seconds
         if not other.pace:
-            self._change(is_trial=True)
+            if self._rest <= 0:
+                self._change(is_trial=True)
         elif self._is_trial:
-            self._rest = self._until_next(own, other)
+            has_won = own.pace > Pace.LEAD * other.pace
+            twice = 0.0 if has_won else 2 * self._last_rest
+            self._rest = min(max(twice, self._until_next(own, other)), Pace.LONGEST)
+            self._last_rest = self._rest
             self._is_trial = False
-            if own.pace < Pace.LEAD * other.pace:
+            if not has_won:
                 self._change(is_trial=False)
         elif self._rest < 0 or other.pace > Pace.LEAD * own.pace:
             self._change(is_trial=True)

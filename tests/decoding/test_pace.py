@@ -92,12 +92,25 @@ def test_each_size_of_a_batch_is_measured_for_itself():
     """A user alone keeps the guesses that a full batch has given up, and back."""
     machine = Machine(**FAST)
     machine.run(2)
-    for _ in range(3):
+    full, alone = [], []
+    for _ in range(4):
         machine.seconds, machine.count = {True: 9e-3, False: 2e-3}, 64
-        machine.run(0.2)
-        assert machine.run(1) > 0.95 / 2e-3
+        full.append(machine.run(1))
         machine.seconds, machine.count = {True: 2e-3, False: 1.4e-3}, 1
-        assert machine.run(1) > 0.93 * 1.96 / 2e-3
+        alone.append(machine.run(1))
+    assert sum(full[1:]) / 3 > 0.95 / 2e-3
+    assert sum(alone) / 4 > 0.95 * 1.96 / 2e-3
+
+
+def test_a_shrinking_batch_does_not_try_at_each_size():
+    machine = Machine(**SLOW)
+    machine.run(3)
+    tried = sum(machine.ways)
+    for count in range(63, 0, -1):
+        machine.count = count
+        for _ in range(6):
+            machine.step()
+    assert sum(machine.ways) <= tried + 8
 
 
 def test_steps_with_prompts_and_pauses_are_not_counted():

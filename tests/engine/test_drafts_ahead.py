@@ -233,7 +233,7 @@ def test_a_context_longer_than_the_draft_model_takes_goes_on_without():
 
 
 class Machine(mp.Observer):
-    """A step takes 9 s with guesses, and 2 s without."""
+    """A step takes 9 ms with guesses, and 2 ms without."""
 
     def __init__(self):
         self.moment, self.ways = 0.0, []
@@ -241,12 +241,12 @@ class Machine(mp.Observer):
     def committed(self, plan):
         guesses = any(work.num_logits > 1 for work in plan.works)
         self.ways.append(guesses)
-        self.moment += 9.0 if guesses else 2.0
+        self.moment += 9e-3 if guesses else 2e-3
 
 
 @WAYS
 def test_a_clock_lets_all_pause(way):
-    """Two guesses at a time bring three tokens at most, in more than 6 s."""
+    """Two guesses at a time bring three tokens at most, in more than 6 ms."""
     own = config(110)
     engine = drafting(way, 220, 0.0, 2)
     speculation = engine._configs._speculation
