@@ -131,6 +131,8 @@ class DraftModel(Speculation):
             starts = {work: self._start_of(work) for work in works}
             self._unread = _Unread(self.written, pending)
             drawn = self._rounds(works, starts, runner)
+            if works:
+                self.paged.refuse_replaced_weights()
         for work in works:
             of_work = drawn.get(work)
             work.request.strategy.drafted = of_work and torch.cat(of_work)
@@ -314,33 +316,34 @@ class _Unread:
             works, _, tokens = self.rounds[-1]
             places = {work.sequence: [place] for place, work in enumerate(works)}
             return Pending(tokens, places, self._back(works))
-        if newest is None or newest.before is None:
+        if newest is None or newest.with_before is None:
             return newest
-        count = len(newest.tokens)
+        count = newest.tokens.shape[0]
         places = {seq: [count + n, n] for seq, (n,) in newest.places.items()}
-        tokens = torch.cat([newest.tokens, newest.before])
-        return Pending(tokens, places, torch.cat([newest.back, newest.back]))
+        return Pending(newest.with_before.view(-1), places, newest.back)
 
     def of_step(self) -> Pending | None:
         """What is pending for the large model: newest tokens, and all guesses."""
+        newest = self._newest
+        if not self.rounds:
+            return newest
         tokens: list[Tensor] = []
-        backs: list[Tensor] = []
         places: dict[Any, list[int]] = {}
         count = 0
-        if self._newest is not None:
-            tokens.append(self._newest.tokens)
-            places |= self._newest.places
-            count = len(self._newest.tokens)
-            backs.append(self._newest.back)
+        if newest is not None:
+            tokens.append(newest.tokens)
+            places |= newest.places
+            count = newest.tokens.shape[0]
         for works, _, guesses in self.rounds:
             for place, work in enumerate(works, count):
                 places[work.sequence] = [*places.get(work.sequence, []), place]
             count += len(works)
             tokens.append(guesses)
-            backs.append(self._back(works))
-        if len(tokens) < 2:
-            return Pending(tokens[0], places, backs[0]) if tokens else None
-        back = None if backs[0] is None else torch.cat(backs)
+        back = None
+        if newest is not None and newest.back is not None:
+            backs = [newest.back, *(self._back(works) for works, *_ in self.rounds)]
+            is_repeated = all([own is newest.back for own in backs])
+            back = newest.back if is_repeated else torch.cat(backs)
         return Pending(torch.cat(tokens), places, back)
 
     def _back(self, works: list[Work]) -> Tensor | None:
@@ -348,7 +351,7 @@ class _Unread:
         newest = self._newest
         if newest is None or newest.back is None:
             return None
-        stay = len(newest.tokens)
+        stay = newest.tokens.shape[0]
         places = [newest.places.get(work.sequence, [stay])[0] for work in works]
         if places == [*range(stay)]:
             return newest.back

@@ -37,13 +37,11 @@ def _follow_kernel(
     tl.store(out + 2 * num_sequences + at, count - num_right, mask=is_sequence)
 
 
-def follow_rows(
-    computed: Tensor, chosen: Tensor, numbers: Tensor, most: int
-) -> tuple[Tensor, ...]:
+def follow_rows(computed: Tensor, chosen: Tensor, numbers: Tensor, most: int) -> Tensor:
     """As `follow_each`."""
     num_sequences = numbers.shape[1]
     out = torch.empty_like(numbers)
     _follow_kernel[triton.cdiv(num_sequences, _SEQUENCES),](
         out, computed, chosen, numbers, num_sequences, most, SEQUENCES=_SEQUENCES
     )
-    return out.unbind()
+    return out

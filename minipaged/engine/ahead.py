@@ -245,13 +245,13 @@ class PendingChoices:
         from minipaged.decoding.followed import follow_all  # appendix E
 
         self._guessing = [turn.request for turn in turns]
-        newest, before, num_wrong = follow_all(
-            batch.tokens[batch.logits_at],
-            tokens,
-            [turn.rows for turn in turns],
-            [self._places[request] for request in self._guessing],
-        )
-        return Pending(newest, places, back=num_wrong, before=before)
+        computed = batch.tokens
+        if batch.logits_at.shape != computed.shape:  # else all have logits
+            computed = computed[batch.logits_at]
+        rows = [turn.rows for turn in turns]
+        of_turns = [self._places[request] for request in self._guessing]
+        newest, num_wrong = follow_all(computed, tokens, rows, of_turns)
+        return Pending(newest[0], places, back=num_wrong, with_before=newest)
 
     def _compute_logprobs(
         self, turns: list[Turn], tokens: Tensor, logits: Tensor

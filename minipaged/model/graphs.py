@@ -128,6 +128,7 @@ class GraphRunner(Runner):
         size = self._size_of(plan, pending)
         if size is not None:
             arrays = self._replay(size, plan, pending)
+            self.paged.refuse_replaced_weights()  # while the GPU computes
             batch = without_padding(self._graphs[size].batch, arrays, plan.copies)
             return batch, self._logits[: arrays.logits_at.size]
         batch = self.inputs.build(plan, pending)
@@ -138,7 +139,10 @@ class GraphRunner(Runner):
         return batch, self.forward(batch)
 
     def logits(self, plan: Plan, pending: Pending | None = None) -> Tensor:
-        """As `compute`, for those who do not look at the batch."""
+        """As `compute`, for those who do not look at the batch.
+
+        They must call `refuse_replaced_weights`, but not after each of several steps.
+        """
         size = self._size_of(plan, pending)
         if size is None:
             return super().logits(plan, pending)
@@ -154,7 +158,6 @@ class GraphRunner(Runner):
             self._fixed.move_back(size, pending.back, self.paged.pool.block_size)
         self.paged.cache.copy(plan.copies)
         self._graphs[size].graph.replay()
-        self.paged.refuse_replaced_weights()  # while the GPU computes
         return arrays
 
     def _size_of(self, plan: Plan, pending: Pending | None) -> Size | None:

@@ -37,12 +37,13 @@ def move_pending_back(
 ) -> None:
     """Move the pending tokens of a batch, in place.
 
-    back: [N] int64, by how many places each pending token is moved. pending_from: [T]
-    int64, which of these each token of the batch is; -1 for all others.
+    back: int64, by how many places each pending token is moved; it repeats, if it is
+    shorter. pending_from: [T] int64, which of these each token of the batch is; -1 for
+    all others.
     """
     if batch.positions.is_cuda and batch.max_query_length == 1:
         from minipaged.model.moved_back_kernel import move_back_rows
 
         return move_back_rows(batch, pending_from, back, block_size)
-    of_tokens = back[pending_from.clamp(min=0)].masked_fill_(pending_from < 0, 0)
+    of_tokens = back[pending_from % len(back)].masked_fill_(pending_from < 0, 0)
     move_back(batch, of_tokens, block_size)

@@ -8,7 +8,7 @@ from minipaged.model.inputs import RaggedBatch
 _TOKENS = 128  # of a program
 
 
-@triton.jit(do_not_specialize=["num_tokens", "table_stride"])
+@triton.jit(do_not_specialize=["num_back", "num_tokens", "table_stride"])
 def _move_back_kernel(
     positions,  # [T]
     slots,  # [T]
@@ -16,6 +16,7 @@ def _move_back_kernel(
     block_tables,  # [T, M]
     pending_from,  # [T]
     back,  # [N]
+    num_back,
     num_tokens,
     table_stride,
     block_size,
@@ -24,7 +25,7 @@ def _move_back_kernel(
     token = tl.program_id(0) * TOKENS + tl.arange(0, TOKENS)
     is_token = token < num_tokens
     place = tl.load(pending_from + token, mask=is_token, other=-1)
-    moved = tl.load(back + place, mask=place >= 0, other=0)
+    moved = tl.load(back + place % num_back, mask=place >= 0, other=0)
     must_move = moved > 0
     position = tl.load(positions + token, mask=must_move, other=0) - moved
     context = tl.load(contexts + token, mask=must_move, other=0) - moved
@@ -45,6 +46,6 @@ def move_back_rows(
     count = len(batch.positions)
     _move_back_kernel[triton.cdiv(count, _TOKENS),](
         batch.positions, batch.slots, batch.context_lengths, batch.block_tables,
-        pending_from, back, count, batch.block_tables.stride(0), block_size,
-        TOKENS=_TOKENS,
+        pending_from, back, back.shape[0], count, batch.block_tables.stride(0),
+        block_size, TOKENS=_TOKENS,
     )  # fmt: skip

@@ -24,8 +24,9 @@ class Pending(NamedTuple):
 
     tokens: torch.Tensor  # [N] int64; -1 where none could be drawn
     places: Mapping[Sequence, list[int]]  # of each sequence's tokens, the newest last
-    back: torch.Tensor | None = None  # [N]: by how many places each is moved back
-    before: torch.Tensor | None = None  # [N]: the token before each
+    # By how many places each is moved back. It may be shorter than N: then it repeats.
+    back: torch.Tensor | None = None
+    with_before: torch.Tensor | None = None  # [2, N]: these, and the tokens before
 
 
 class StepArrays(NamedTuple):
@@ -111,7 +112,7 @@ class PersistentInputs:
                 from minipaged.model.moved_back import move_back  # appendix E
 
                 back = torch.zeros_like(batch.tokens)
-                back[pending_at] = pending.back[pending_from]
+                back[pending_at] = pending.back[pending_from % len(pending.back)]
                 move_back(batch, back, plan.works[0].sequence.table.pool.block_size)
                 batch.min_context_length = 1
         return batch

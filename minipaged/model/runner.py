@@ -47,7 +47,7 @@ class Runner:
         return batch, self.forward(batch)
 
     def logits(self, plan: Plan, pending: Pending | None = None) -> Tensor:
-        """The logits alone, as `compute` returns them."""
+        """The logits alone, as `compute` returns them; weights may go unchecked."""
         return self.compute(plan, pending)[1]
 
     def forward(self, batch: RaggedBatch) -> Tensor:
