@@ -91,7 +91,7 @@ def routes(text: str) -> str:
 
     def linked(row: re.Match) -> str:
         links = [f"[{number}]({pages[number]})" for number in row[2].split(", ")]
-        return f"{row[1]}{' → '.join(links)}{row[3]}"
+        return f"{row[1]}{'&nbsp;→ '.join(links)}{row[3]}"
 
     return IN_ORDER.sub(linked, found[1])
 

@@ -7,8 +7,10 @@ from sphinx.transforms import SphinxTransform
 
 # Of each page: what may be asked, and the section that has the answer ("": the page).
 SOUGHT = {
+    "notebooks/00_ten_minutes": {"paged attention": ""},
     "notebooks/01_contiguous_waste": {"fragmentation": ""},
     "notebooks/02_block_pool": {
+        "block table": "",
         "refcount": "see-it-break-without-a-count",
         "reference count": "see-it-break-without-a-count",
     },
@@ -20,16 +22,32 @@ SOUGHT = {
     "notebooks/A_continuous_batching": {
         "chunked prefill": "what-a-long-prompt-does-to-others"
     },
-    "notebooks/C_tuning_the_kernel": {"fp8": "half-the-bytes"},
+    "notebooks/B_preemption": {"kv offloading": "", "swap space": ""},
+    "notebooks/C_tuning_the_kernel": {
+        "fp8": "half-the-bytes",
+        "kv cache dtype": "half-the-bytes",
+    },
     "notebooks/D_the_fast_step": {
         "batch invariant": "the-same-text-in-any-company",
         "batch invariance": "the-same-text-in-any-company",
+        "cuda graph": "",
+        "cuda graphs": "",
     },
-    "minipaged/serving/README": {
-        "gpu-memory-utilization": "what-one-should-know",
-        "gpu_memory_utilization": "what-one-should-know",
+    "notebooks/E_speculation": {"speculative decoding": ""},
+    "notebooks/H_many_gpus": {
+        "custom all reduce": "",
+        "data parallel": "",
+        "disaggregated prefill": "",
+        "tensor parallel": "",
+        "tensor parallelism": "",
     },
+    "minipaged/serving/README": {"gpu memory utilization": "what-one-should-know"},
 }
+
+
+def spellings(words: str) -> list[str]:
+    """As in a text, as in a flag, and as in Python: the search compares letters."""
+    return list(dict.fromkeys(words.replace(" ", sign) for sign in " -_"))
 
 
 class SoughtWords(SphinxTransform):
@@ -44,7 +62,11 @@ class SoughtWords(SphinxTransform):
         for section in sought.values():
             if section and section not in there:
                 raise ValueError(f"{self.env.docname} has no section {section}")
-        entries = [("single", *pair, "main", None) for pair in sought.items()]
+        entries = [
+            ("single", spelling, section, "main", None)
+            for words, section in sought.items()
+            for spelling in spellings(words)
+        ]
         if entries:
             self.document += addnodes.index(entries=entries)
 

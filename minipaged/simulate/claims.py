@@ -159,7 +159,7 @@ STEPS = (
 )
 CROWDED = (
     "the gain without beams is too large already; and at most 256 sequences run at a "
-    "time, as by vLLM's defaults, so 42 requests, before memory is full"
+    "time, as by vLLM's defaults of 2023, so 42 requests, before memory is full"
 )
 NEUTRAL = (
     "beams continue each other at random, so they soon have a common ancestor; the "

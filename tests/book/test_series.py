@@ -70,8 +70,8 @@ def test_routes_become_links():
 <!-- end of routes -->
 """
     assert series.routes(text).splitlines()[2] == (
-        "| **An evening**: what blocks are | [1](notebooks/01_contiguous_waste.ipynb) "
-        "→ [2](notebooks/02_block_pool.ipynb) "
-        "→ [A](notebooks/A_continuous_batching.ipynb) | 3 h |"
+        "| **An evening**: what blocks are | [1](notebooks/01_contiguous_waste.ipynb)"
+        "&nbsp;→ [2](notebooks/02_block_pool.ipynb)"
+        "&nbsp;→ [A](notebooks/A_continuous_batching.ipynb) | 3 h |"
     )
     assert series.routes("a map without routes") == ""

@@ -169,11 +169,15 @@ def test_search_finds_a_word(browser, home):
     ("asked", "page_and_section"),
     [
         ("copy on write", "04_cow_beam_search.html"),
+        ("copy-on-write", "04_cow_beam_search.html"),
+        ("paged attention", "00_ten_minutes.html"),
+        ("tensor parallel", "H_many_gpus.html"),
         ("chunked prefill", "A_continuous_batching.html#what-a-long-prompt"),
         ("refcount", "02_block_pool.html#see-it-break-without-a-count"),
         ("batch invariant", "D_the_fast_step.html#the-same-text-in-any-company"),
         ("duplicate blocks", "03_prefix_hashing.html#see-it-break-a-block-id"),
         ("gpu-memory-utilization", "serving/README.html#what-one-should-know"),
+        ("gpu_memory_utilization", "serving/README.html#what-one-should-know"),
         ("fp8", "C_tuning_the_kernel.html#half-the-bytes"),
     ],
 )
@@ -257,6 +261,21 @@ def test_before_any_reading_a_visitor_forks_writes_and_sees_the_copy(browser, ho
         pool.get_by_role("button", name="Fork A").click(timeout=30_000)
         pool.get_by_role("button", name="B writes a token").click()
         pool.get_by_text("copied to 2 before B writes").first.wait_for(timeout=30_000)
+
+
+@pytest.mark.skipif(
+    not (SITE / "playground.html").exists(), reason="make playground was not run"
+)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_pool_has_no_frame_in_the_front_page(browser, scheme):
+    home = SITE.absolute().as_uri() + "/"
+    ground = "node => getComputedStyle(node).backgroundColor"
+    with opened(browser, home + "index.html", home, scheme=scheme) as page:
+        pool = page.frame_locator(".playground iframe")
+        pool.get_by_role("button", name="Fork A").wait_for(timeout=30_000)
+        around = page.locator("body").evaluate(ground)
+        for part in ("body", ".mp.widget-box"):
+            assert pool.locator(part).first.evaluate(ground) == around
 
 
 @pytest.mark.skipif(

@@ -135,6 +135,7 @@ def play_freely(page):
 
 def test_the_first_view_lets_one_fork_and_write_by_keyboard(page):
     go(page, "cow")
+    assert page.locator("#order").is_visible()
     opening = Opening()
     assert seen(page) == expected(page, opening)
     said = page.locator("#said")
@@ -154,6 +155,7 @@ def test_the_first_view_lets_one_fork_and_write_by_keyboard(page):
 
 def test_the_simulator_follows_its_knobs(page):
     go(page, "simulator")
+    assert not page.locator("#order").is_visible()  # there are no blocks to be seen
     here = Simulator()
 
     def same():

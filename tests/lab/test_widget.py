@@ -545,6 +545,20 @@ def test_without_a_prefix_cache_nothing_is_found():
     assert "mp-cached" not in widget.stage.value and "found" not in widget.said.value
 
 
+def test_why_a_full_block_of_a_shared_prompt_is_not_found_is_told():
+    """With 8 tokens in blocks of 4: the second block has the last token."""
+    widget = PoolWidget(16, 4)
+    play = widget.play
+    assert play.about.layout.display == "none"
+    play.shared.value = True
+    assert play.about.layout.display is None and "last token" in play.about.value
+    play.start.click()
+    play.start.click()
+    assert "block 0 found in the cache; takes block 2" in widget.said.value
+    play.shared.value = False
+    assert play.about.layout.display == "none"
+
+
 def test_an_unknown_scene_is_refused():
     with pytest.raises(ValueError, match="choose from"):
         PoolWidget(scene="beam")

@@ -9,7 +9,7 @@ import pytest
 from minipaged.lab.tour.hand_over import PLACES, VERSION, hand_over
 
 ROOT = Path(__file__).parents[2]
-FILES = ["engine/arg_utils.py", "entrypoints/openai/cli_args.py"]
+FILES = ["engine/arg_utils.py", "entrypoints/launchers/cli_args.py"]
 FILES += ["v1/metrics/loggers.py", "v1/spec_decode/metrics.py"]
 
 

@@ -1,7 +1,7 @@
 """Lab: how many stretches of memory come for K of a tile, in two layouts."""
 
 TILE, DIM = 64, 128  # positions of a tile; numbers of a head
-STRETCH = 32  # numbers that memory gives at least: 64 bytes, of two each
+STRETCH = 32  # numbers that an H200's L2 fetches together: 64 bytes, of two each
 
 
 def stretches_for_k(block_size: int, is_turned: bool) -> int:

@@ -12,6 +12,10 @@ from minipaged.lab.pool.html import story
 from minipaged.lab.pool.picture import link_to_picture
 from minipaged.lab.pool.snapshot import Snapshot
 
+SHARED = (
+    "Shared prompts are equal but for their last token, which each has for itself. So "
+    "the block with this token is not found, even if it is full."
+)
 Do = Callable[[Callable[[], Any]], None]  # does it, then shows the pool anew
 
 
@@ -35,6 +39,9 @@ class FreePlay(widgets.VBox):
         self.cached = tick(
             "prefix cache", has_cache, "it takes blocks whose content is known"
         )
+        self.about = widgets.HTML(story.quiet(SHARED))
+        show(self.about, False)
+        self.shared.observe(lambda _: show(self.about, self.shared.value), "value")
         self.start = button("+ new sequence", lambda: do(self._start))
         self.picture = button("picture", self._show_picture, "make a picture to save")
         for part, is_there in (
@@ -52,9 +59,8 @@ class FreePlay(widgets.VBox):
         new = row(self.length, self.shared, self.cached, self.start)
         tools.add_class("mp-tools")
         new.add_class("mp-new")
-        super().__init__(
-            (tools, new, self.header, self.sequences, self.wrong, self.saved)
-        )
+        rows = self.header, self.sequences
+        super().__init__((tools, new, self.about, *rows, self.wrong, self.saved))
         self.add_class("mp-play-strip")
         self._size: tuple[int, int] | None = None
 

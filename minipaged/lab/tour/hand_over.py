@@ -5,7 +5,7 @@
 
 from typing import NamedTuple
 
-VERSION = "0.26.0"  # of vLLM
+VERSION = "0.32.0"  # of vLLM
 SOURCE = f"https://github.com/vllm-project/vllm/blob/v{VERSION}/vllm"
 
 
@@ -25,8 +25,8 @@ PLACES = (
     Place("the pool of blocks", "2", "--num-gpu-blocks-override",
           "kv_cache_usage_perc", "v1/core/block_pool.py", "BlockPool",
           "memory/block_pool.py"),
-    Place("the block table", "2", "--block-size", "", "v1/worker/block_table.py",
-          "BlockTable", "memory/block_table.py"),
+    Place("the block table", "2", "--block-size", "", "v1/worker/gpu/block_table.py",
+          "BlockTables", "memory/block_table.py"),
     Place("hashes of prefixes", "3", "--enable-prefix-caching", "prefix_cache_hits",
           "v1/core/kv_cache_utils.py", "hash_block_tokens", "memory/prefix_cache.py"),
     Place("which free block goes first (chosen as here)", "3", "", "",
@@ -48,18 +48,24 @@ PLACES = (
           "v1/core/sched/scheduler.py", "schedule", "scheduling/scheduler.py"),
     Place("preemption (there by recomputing only)", "B", "", "num_preemptions",
           "v1/core/sched/scheduler.py", "_preempt_request", "scheduling/preemption.py"),
-    Place("CUDA graphs", "D", "--enforce-eager", "", "compilation/cuda_graph.py",
-          "CUDAGraphWrapper", "model/graphs.py"),
+    Place("swap (there as a second prefix cache in the CPU's memory, if asked for)",
+          "B", "--kv-offloading-size", "",
+          "distributed/kv_transfer/kv_connector/v1/offloading_connector.py",
+          "OffloadingConnector", "memory/swap_space.py"),
+    Place("CUDA graphs", "D", "--enforce-eager", "",
+          "v1/worker/gpu/cudagraph_utils.py", "ModelCudaGraphManager",
+          "model/graphs.py"),
     Place("a step ahead", "D", "--async-scheduling", "",
           "v1/core/sched/async_scheduler.py", "AsyncScheduler", "engine/ahead.py"),
     Place("guesses from the text", "E", "--speculative-config",
-          "spec_decode_num_drafts", "v1/spec_decode/ngram_proposer.py",
-          "NgramProposer", "decoding/prompt_lookup.py"),
+          "spec_decode_num_drafts", "v1/worker/gpu/spec_decode/ngram/speculator.py",
+          "NgramGPUSpeculator", "decoding/prompt_lookup.py"),
     Place("guesses of a small model", "E", "--speculative-config",
-          "spec_decode_num_accepted_tokens", "v1/spec_decode/draft_model.py",
-          "DraftModelProposer", "decoding/draft_model.py"),
+          "spec_decode_num_accepted_tokens",
+          "v1/worker/gpu/spec_decode/standalone_ar/speculator.py",
+          "StandaloneARSpeculator", "decoding/draft_model.py"),
     Place("whether a drawn guess is taken", "E", "", "",
-          "v1/sample/rejection_sampler.py", "rejection_sample",
+          "v1/worker/gpu/spec_decode/rejection_sampler_utils.py", "rejection_sample",
           "decoding/drawn_guesses.py"),
     Place("text and stop strings", "G", "", "",
           "v1/engine/detokenizer.py", "check_stop_strings", "serving/text.py"),
@@ -67,7 +73,8 @@ PLACES = (
           "", "request_success",
           "entrypoints/serve/utils/api_utils.py", "with_cancellation",
           "serving/job.py"),
-    Place("keys", "G", "--api-key", "", "entrypoints/serve/utils/server_utils.py",
+    Place("keys", "G", "--api-key", "",
+          "entrypoints/serve/middleware/authenticate.py",
           "AuthenticationMiddleware", "serving/limits.py"),
 )  # fmt: skip
 
