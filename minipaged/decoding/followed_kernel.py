@@ -41,7 +41,8 @@ def follow_rows(computed: Tensor, chosen: Tensor, numbers: Tensor, most: int) ->
     """As `follow_each`."""
     num_sequences = numbers.shape[1]
     out = torch.empty_like(numbers)
-    _follow_kernel[triton.cdiv(num_sequences, _SEQUENCES),](
-        out, computed, chosen, numbers, num_sequences, most, SEQUENCES=_SEQUENCES
-    )
+    with torch.cuda.device_of(chosen):
+        _follow_kernel[triton.cdiv(num_sequences, _SEQUENCES),](
+            out, computed, chosen, numbers, num_sequences, most, SEQUENCES=_SEQUENCES
+        )
     return out

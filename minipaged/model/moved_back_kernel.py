@@ -1,5 +1,6 @@
 """Appendix E: as moved_back.py, in one launch, where each row has one token."""
 
+import torch
 from torch import Tensor
 
 from minipaged.attention.kernels.setup import tl, triton
@@ -44,8 +45,9 @@ def move_back_rows(
 ) -> None:
     """As `move_back`; back: of pending tokens; pending_from: which is each, or -1."""
     count = len(batch.positions)
-    _move_back_kernel[triton.cdiv(count, _TOKENS),](
-        batch.positions, batch.slots, batch.context_lengths, batch.block_tables,
-        pending_from, back, back.shape[0], count, batch.block_tables.stride(0),
-        block_size, TOKENS=_TOKENS,
-    )  # fmt: skip
+    with torch.cuda.device_of(back):
+        _move_back_kernel[triton.cdiv(count, _TOKENS),](
+            batch.positions, batch.slots, batch.context_lengths, batch.block_tables,
+            pending_from, back, back.shape[0], count, batch.block_tables.stride(0),
+            block_size, TOKENS=_TOKENS,
+        )  # fmt: skip
