@@ -18,17 +18,17 @@ class Pace(Observer):
     A step with guesses brings more tokens, and takes longer: how much longer depends on
     how many sequences it computes, and on the machine. So a clock decides. The pace is
     measured in both ways, apart for 1 sequence, for 2 or 3, for 4 to 7, and so on. The
-    faster way is taken. Now and then the other way is tried for a few steps. The time
-    that a trial has lost tells when the next may come, so that all trials together lose
-    no more than 2 % of the time. If a trial ends as the one before, the next comes
-    after twice the time, up to a minute.
+    faster way is taken. Now and then the other way is tried for a few steps. A first
+    trial may fall into a slow moment, so the next comes soon. If it ends alike, the
+    next comes after twice the time, up to a minute; and later if much time was lost,
+    so that these trials lose no more than 2 % of the time.
 
     `Worth` decides for each text besides.
     """
 
     COST = 0.02  # what trials may lose of the time
     LEAD = 1.03  # the other way must be so many times as fast to be taken
-    LONGEST = 60.0  # seconds between trials
+    SOON, LONGEST = 0.2, 60.0  # seconds between trials
     STEPS, DRAFTS = 6, 48  # of a trial, at least
     LATE = 2  # steps after a change that were planned before, or catch up
 
@@ -80,9 +80,7 @@ class _Size:
         self.guesses = guesses
         self._paces = {True: _Measured(), False: _Measured()}
         self._is_trial = True
-        self._num_steps = 0  # since the last change
-        self._seconds = 0.0  # since then
-        self._lost = 0.0  # of these, beside the other way
+        self._steps: list[tuple[float, float]] = []  # seconds and tokens of a trial
         self._rest = 0.0 if guesses else 0.5  # seconds until the next trial
         self._last_rest = 0.0
 
@@ -97,46 +95,45 @@ class _Size:
     def note(self, seconds: float, tokens: float, count: int) -> None:
         """A step is over, with so many tokens for each of `count` sequences."""
         own, other = self._paces[self.guesses], self._paces[not self.guesses]
-        self._num_steps += 1
-        self._seconds += seconds
         self._rest -= seconds
-        if self._num_steps > Pace.LATE:
+        self._steps.append((seconds, tokens))
+        if len(self._steps) > Pace.LATE:
             own.add(seconds, tokens)
-        if other.pace:
-            self._lost += seconds - tokens / other.pace
         least = max(Pace.STEPS, Pace.DRAFTS // count) if self.guesses else Pace.STEPS
-        if self._num_steps < least + Pace.LATE:
+        if len(self._steps) < least + Pace.LATE:
             return
-        if self._is_trial:
-            own.trial = self._seconds
         if not other.pace:
             if self._rest <= 0:
                 self._change(is_trial=True)
         elif self._is_trial:
             has_won = own.pace > Pace.LEAD * other.pace
-            twice = 0.0 if has_won else 2 * self._last_rest
-            self._rest = min(max(twice, self._until_next(own, other)), Pace.LONGEST)
+            self._rest = Pace.SOON
+            if self._last_rest and not has_won:
+                rest = max(2 * self._last_rest, self._lost(other.pace) / Pace.COST)
+                self._rest = min(rest, Pace.LONGEST)
             self._last_rest = self._rest
             self._is_trial = False
             if not has_won:
                 self._change(is_trial=False)
         elif self._rest < 0 or other.pace > Pace.LEAD * own.pace:
             self._change(is_trial=True)
+        else:
+            self._steps = self._steps[-least - Pace.LATE :]
 
-    def _until_next(self, own: "_Measured", other: "_Measured") -> float:
-        """How long no trial may come, so that one like the slower way's costs little.
+    def _lost(self, pace: float) -> float:
+        """Seconds that the trial has lost, beside the other way's pace.
 
-        As a trial begins, a draft model may have to catch up: that is counted, too.
+        As it begins, a draft model may have to catch up: that counts, too. But a step
+        of ten times the time did something else, such as to compile a kernel.
         """
-        slower, faster = sorted([own, other], key=lambda way: way.pace)
-        lost = slower.trial * (1 - slower.pace / faster.pace)
-        return max(self._lost, lost) / Pace.COST + 10 * slower.trial
+        times = sorted([seconds for seconds, _ in self._steps])
+        most = 10 * times[len(times) // 2]
+        return sum([min(seconds, most) - t / pace for seconds, t in self._steps])
 
     def _change(self, is_trial: bool) -> None:
         self.guesses = not self.guesses
         self._is_trial = is_trial
-        self._num_steps = 0
-        self._seconds = self._lost = 0.0
+        self._steps = []
 
 
 class _Measured:
@@ -145,14 +142,13 @@ class _Measured:
     def __init__(self) -> None:
         self._steps: deque[tuple[float, float]] = deque(maxlen=48)
         self.pace = 0.0  # tokens a second, of a sequence
-        self.trial = 0.0  # seconds of the last trial
 
     def add(self, seconds: float, tokens: float) -> None:
-        """The median of the seconds counts, because some step may have to wait."""
+        """The lower quartile of the seconds counts: other steps may have to wait."""
         self._steps.append((seconds, tokens))
         times = sorted([seconds for seconds, _ in self._steps])
         mean = sum([tokens for _, tokens in self._steps]) / len(times)
-        self.pace = mean / times[len(times) // 2]
+        self.pace = mean / times[len(times) // 4]
 
 
 def tokens_of(plan: "Plan") -> int:

@@ -131,9 +131,27 @@ def test_an_undone_step_is_not_counted():
     assert machine.run(1) > 0.93 * 1.96 / FAST["with_guesses"]
 
 
+@pytest.mark.parametrize("kind", [FAST, SLOW], ids=["fast", "slow"])
+def test_a_cold_start_does_not_decide_for_long(kind):
+    """Kernels are compiled, and for a while all steps take three times as long."""
+    machine = Machine(**kind)
+    right = dict(machine.seconds)
+    machine.moment += 3.0
+    machine.seconds = {guesses: 3 * seconds for guesses, seconds in right.items()}
+    machine.seconds[kind is SLOW] /= 9  # the slower way looks the faster one
+    for _ in range(70):
+        machine.step()
+    assert machine.pace.allows == (kind is SLOW)
+    machine.seconds = right
+    machine.run(1)
+    best = max(1.96 / right[True], 1 / right[False])
+    assert machine.run(1) > 0.93 * best
+
+
 def test_trials_that_cost_what_they_like_are_noticed(monkeypatch):
-    """Wrong: the next trial comes at once."""
-    monkeypatch.setattr(module._Size, "_until_next", lambda *measured: 0.0)
+    """Wrong: the next trial always comes soon."""
+    monkeypatch.setattr(module._Size, "_lost", lambda size, pace: 0.0)
+    monkeypatch.setattr(Pace, "LONGEST", Pace.SOON)
     with pytest.raises(AssertionError):
         test_where_guesses_do_not_pay_trials_cost_little(0.0)
     with pytest.raises(AssertionError):
