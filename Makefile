@@ -145,6 +145,7 @@ bench: $(VENV)/.ready  ## compare with HuggingFace generate on this machine
 	$(BIN)/python -m benchmarks.cpu.speculation $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.cpu.speculation_exact $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.cpu.server $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.cpu.front $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.cpu.pool_page $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.cpu.widget_clicks $(BENCH_FLAGS)
 

@@ -83,9 +83,16 @@ class Connection(asyncio.Protocol):
 
 
 def ask_all(
-    port: int, requests: Sequence[Asked], clients: int, **fields: Any
+    port: int,
+    requests: Sequence[Asked],
+    clients: int,
+    seconds: float | None = None,
+    **fields: Any,
 ) -> tuple[float, list[Timed]]:
-    """So many clients, each of which asks again and again; seconds of all, and each."""
+    """So many clients, each of which asks again and again; seconds of all, and each.
+
+    seconds: in which all must be over, else TimeoutError.
+    """
     waiting = iter(enumerate(requests))
     found: dict[int, Timed] = {}
 
@@ -100,8 +107,9 @@ def ask_all(
 
     async def all_of_them() -> float:
         start = time.perf_counter()
-        await asyncio.gather(*[client() for _ in requests[:clients]])
+        async with asyncio.timeout(seconds):
+            await asyncio.gather(*[client() for _ in requests[:clients]])
         return time.perf_counter() - start
 
-    seconds = run(all_of_them())
-    return seconds, [found[number] for number in range(len(requests))]
+    took = run(all_of_them())
+    return took, [found[number] for number in range(len(requests))]

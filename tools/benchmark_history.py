@@ -290,6 +290,22 @@ def latencies() -> Question:
     )
 
 
+def l2_fetch() -> Question:
+    rows = [
+        (row["hint"] or "none", row["bytes"], *row["useful_gb_per_s"].values())
+        for row in stored("l2-fetch")["rows"]
+    ]
+    return Question(
+        "How many bytes the L2 fetches at a time, by CUDA's hint",
+        ("l2-fetch",),
+        "python -m benchmarks.gpu.l2_fetch",
+        ("hint", "bytes in force", "4 bytes apart, GB/s", "16", "32", "64", "128"),
+        rows,
+        "Useful bytes only: 4 of each number that is read. So 64 bytes are a setting, "
+        "and no property of the memory.",
+    )
+
+
 def ladder_on_an_h100() -> Question:
     report = stored("tuning-nvidia-h100-80gb-hbm3")
     batches = report["ladder"]
@@ -351,6 +367,7 @@ OTHERS = (
     sizes,
     limits,
     latencies,
+    l2_fetch,
     ladder_on_an_h100,
     steps,
     sixteen_cores,

@@ -220,6 +220,35 @@ def server() -> Question:
     )
 
 
+def front() -> Question:
+    report = stored("cpu-front")
+    found = report["median"]
+    return Question(
+        "How many tokens a second can the server's front send?",
+        ("cpu-front",),
+        "make bench-one NAME=front",
+        (
+            f"{report['clients']} clients",
+            "tokens a second",
+            "events a token",
+            "an event, µs of the front's processor time",
+        ),
+        [
+            (
+                f"an engine that makes {report['tokens_per_second_at_most']:,}",
+                found["tokens_per_second"],
+                found["events_per_token"],
+                found["us_per_event"],
+            )
+        ],
+        "In the engine's place, a process gives each answer a random token a step, and "
+        "computes nothing. If the front is behind, an event has several tokens. The "
+        "rounds count from the first request to the last event.",
+        f"; medians of {len(report['rounds'])} rounds; load before: "
+        f"{report['load_before']}",
+    )
+
+
 def replicas() -> Question:
     report = stored("cpu-replicas")
     names = {"round-robin": "in turns", "prefix": "where the prefix is"}
@@ -463,6 +492,7 @@ ON_A_CPU = (
     capstone,
     scarce,
     server,
+    front,
     replicas,
     watching,
     prefix,
@@ -722,6 +752,53 @@ def engine() -> Question:
     )
 
 
+def servers() -> Question:
+    report = stored("servers-nvidia-h200")
+    names = {
+        "ours": "our server, compiled",
+        "vllm": f"vLLM {report['versions']['vllm']}, its defaults",
+    }
+    rows = []
+    for clients in [name for name in report["ours"] if name.endswith("clients")]:
+        for way, said in names.items():
+            rounds = report[way][clients]
+            waits = zip(*[each["first_token_ms"] for each in rounds], strict=True)
+            rows.append(
+                (
+                    clients,
+                    said,
+                    ", ".join(f"{each['tokens_per_s']:,}" for each in rounds),
+                    *(", ".join(f"{one:.0f}" for one in each) for each in waits),
+                    median(each["next_token_ms"] for each in rounds),
+                )
+            )
+    return Question(
+        "How fast is the server, beside vLLM's?",
+        ("servers-nvidia-h200",),
+        "python -m benchmarks.gpu.servers",
+        (
+            f"{report['requests']} requests",
+            "",
+            "tokens a second, by round",
+            "first token, ms (median), by round",
+            "slowest 1 %, by round",
+            "each next, ms",
+        ),
+        rows,
+        "The requests and the model are those of the engine's table above, as streams "
+        "over HTTP; one asyncio client asks both servers in turns, on one GPU. With "
+        "256 clients, all requests come at once; fewer clients ask again. Both have a "
+        f"front and an engine in processes of their own: in the last round of "
+        f"{clients}, ours use {_cores(report['ours'][clients][-1])} cores, vLLM's "
+        f"{_cores(report['vllm'][clients][-1])}.",
+    )
+
+
+def _cores(found: dict) -> str:
+    """That a server's processes have kept busy, all together."""
+    return number(sum(found["cpu_seconds"]["server"]) / found["seconds"])
+
+
 def first() -> Question:
     host, other = stored("first-batches")["hosts"]
     kinds = {
@@ -908,6 +985,26 @@ def parity() -> Question:
     )
 
 
+def sums() -> Question:
+    rows = stored("gpu-ranks")["sums"]["rows"]
+    ways = "one shot", "NCCL", "one shot of torch"
+    few = next(row for row in rows if row["kb"] == 8)
+    many = next(row for row in rows if row["kb"] == 2048)
+    return Question(
+        "How long does a sum over two GPUs take?",
+        ("gpu-ranks",),
+        "python -m benchmarks.gpu.ranks --parts sums --out gpu-ranks.json",
+        ("KB, bfloat16", "our kernel, µs", "NCCL", "a copy, and torch's kernel"),
+        [(row["kb"], *(row[way] for way in ways)) for row in rows],
+        "Two H200s with NVLink, without multicast; a sum in a CUDA graph of 64. A step "
+        "of a model of Llama-3.1-8B's shape has two sums in each of its 32 layers: of "
+        f"8 KB for a lone user, which together take {number(64e-3 * few['one shot'])} "
+        f"ms, and by NCCL {number(64e-3 * few['NCCL'])} ms; of 2,048 KB for 256 users, "
+        f"{number(64e-3 * many['one shot'])} and {number(64e-3 * many['NCCL'])} ms. "
+        "Larger tensors than the last go to NCCL.",
+    )
+
+
 ON_A_GPU = (
     decode,
     decode_over_peers,
@@ -917,6 +1014,8 @@ ON_A_GPU = (
     prompts,
     rungs,
     engine,
+    servers,
+    sums,
     first,
     eight_bits,
     deterministic,

@@ -179,13 +179,19 @@ def _middle_and_last(values: list[float]) -> list[float]:
 def lone(paged: mp.PagedModel, run: str, num_prompt: int = 1000) -> dict[str, float]:
     """One user alone: milliseconds to her first token, and for each next one."""
     engine = mp.Engine(paged, run=run)
+    found = lone_of(engine, num_prompt)
+    engine.close()
+    return found
+
+
+def lone_of(engine: mp.Engine, num_prompt: int = 1000) -> dict[str, float]:
+    """The same of an engine that is there."""
     prompt = workloads.lone_prompt(num_prompt)
     found = []
     for _ in range(6):
         stream = engine.add(prompt, sampled(128))
         engine.run()
         found.append((stream.time_to_first_token, stream.time_per_token))
-    engine.close()
     first, each = map(statistics.median, zip(*found[1:], strict=True))
     return {
         "prompt": num_prompt,

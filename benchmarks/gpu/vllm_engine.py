@@ -22,9 +22,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING
+
 from benchmarks.gpu import apart, workloads
 from benchmarks.gpu.peers import installed
-from benchmarks.gpu.shapes import qwen3_06b
+from benchmarks.gpu.shapes import SHAPES
 from benchmarks.gpu.workloads import OPTIONS, Asked
 from minipaged.lab.measure.machine import describe_machine
 
@@ -53,10 +55,11 @@ def set_environment() -> None:
         os.environ.setdefault(name, value)
 
 
-def write_config(folder: Path) -> None:
+def write_config(folder: Path, shape: str = "qwen3-0.6b") -> None:
     """The engine's model, as far as vLLM needs it: weights are not read."""
-    names = {"architectures": ["Qwen3ForCausalLM"], "dtype": "bfloat16"}
-    qwen3_06b(eos_token_id=None, **names).save_pretrained(folder)
+    config = SHAPES[shape](eos_token_id=None, dtype="bfloat16")
+    config.architectures = [MODEL_FOR_CAUSAL_LM_MAPPING[type(config)].__name__]
+    config.save_pretrained(folder)
 
 
 def seconds_for(llm: Any, trace: Sequence[Asked], **options: Any) -> float:

@@ -11,7 +11,7 @@ the highest logits have a weight, and it takes the first of them.
 """
 
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from minipaged.decoding.row_options import GREEDY, RowOptions
 from minipaged.model.persistent_inputs import to_device
 
 _CHUNK = 4096  # logits
+_ROWS = 64  # numbers are sent for a multiple of so many rows
 
 
 @triton.jit
@@ -124,30 +125,42 @@ def draw_rows(
     """
     if not options:
         return torch.empty(0, dtype=torch.int64, device=logits.device)
-    if uniform is None:
-        numbers = _of_greedy(1 << (len(options) - 1).bit_length(), logits.device)
-        return launch_draw(logits, numbers, has_cutoffs=False, uniform=None)
     numbers = to_numbers(options, logits.device)
-    has_cutoffs = any([row.has_cutoff for row in options])
+    has_cutoffs = any([row.has_cutoff for row in _kinds(options)])
     return launch_draw(logits, numbers, has_cutoffs, uniform)
 
 
-@cache
-def _of_greedy(num_rows: int, device: torch.device) -> Tensor:
-    """The numbers of so many greedy rows: most steps have no others."""
-    return to_numbers([GREEDY] * num_rows, device)
-
-
-@cache
-def _no_cutoffs(num_rows: int, device: torch.device) -> Tensor:
-    return torch.full((num_rows,), -torch.inf, dtype=torch.float32, device=device)
+def _kinds(options: Sequence[RowOptions]) -> Sequence[RowOptions]:
+    """All of them; if they are equal, as they mostly are, one stands for all."""
+    first = options[0]
+    return [first] if options.count(first) == len(options) else options
 
 
 def to_numbers(options: Sequence[RowOptions], device: torch.device) -> Tensor:
-    """The numbers of these rows, [rows, 4] float32, on the device; the CPU goes on."""
-    packed = bytearray().join([row.packed for row in options])
+    """The numbers of these rows, [rows, 4] float32, on the device; the CPU goes on.
+
+    Most steps ask for what the step before has asked for. So the last numbers stay on
+    the device, and rows are filled up with the last row's numbers: if a row less is
+    wanted, nothing is sent, either.
+    """
+    filled = -len(options) % _ROWS
+    kinds = _kinds(options)
+    if len(kinds) == 1:
+        packed = kinds[0].packed * len(options)
+    else:
+        packed = b"".join([row.packed for row in kinds])
+    packed += options[-1].packed * filled
+    # Another stream might read them before they have come.
+    on_gpu = device.type == "cuda"
+    stream = torch.cuda.current_stream(device).cuda_stream if on_gpu else 0
+    return _sent(packed, device, stream)[: len(options)]
+
+
+@lru_cache(maxsize=8)
+def _sent(packed: bytes, device: torch.device, _stream: int) -> Tensor:
+    """[rows, 4] float32, which nobody writes to."""
     # `to_device` takes int64: two float32 travel as one.
-    as_integers = np.frombuffer(packed, np.int64).reshape(-1, 2)
+    as_integers = np.frombuffer(bytearray(packed), np.int64).reshape(-1, 2)
     (numbers,) = to_device([as_integers], device)
     return numbers.view(torch.float32)
 
@@ -169,7 +182,7 @@ def launch_draw(
         if has_cutoffs:
             cutoffs = find_cutoffs(logits, numbers)
         else:
-            cutoffs = _no_cutoffs(1 << (rows - 1).bit_length(), logits.device)
+            cutoffs = torch.full((rows,), -torch.inf, **size)
         _weigh_kernel[rows, num_chunks](
             logits, numbers, cutoffs, maxima, totals, *sizes, CHUNK=_CHUNK, num_warps=8
         )
@@ -194,7 +207,7 @@ def draw_unseeded(options: Sequence[Options], logits: Tensor) -> Tensor:
         logits = options[0].processors(none, logits.float())
         of_rows = [RowOptions() if options[0].do_sample else GREEDY] * len(options)
     uniform = None
-    if not all([row.is_greedy for row in of_rows]):
+    if not all([row.is_greedy for row in _kinds(of_rows)]):
         size = {"dtype": torch.float32, "device": logits.device}
         uniform = torch.rand(len(logits), 2, **size)
     return draw_rows(logits, of_rows, uniform)

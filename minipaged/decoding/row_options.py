@@ -4,7 +4,7 @@ Rows whose requests ask for different things can then be drawn in the same launc
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from transformers import LogitsProcessorList
@@ -74,4 +74,10 @@ def row_options(chain: LogitsProcessorList, do_sample: bool) -> RowOptions | Non
             return None
         found[name] = getattr(processor, name)
     temperature = found.pop("temperature", 1.0)
-    return RowOptions(min(1 / temperature, _SHARPEST), **found)
+    return _known(min(1 / temperature, _SHARPEST), **found)
+
+
+@lru_cache(maxsize=256)
+def _known(*numbers: float, **others: float) -> RowOptions:
+    """One object for equal numbers: a step looks at it once for all of its rows."""
+    return RowOptions(*numbers, **others)

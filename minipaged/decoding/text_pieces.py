@@ -25,7 +25,7 @@ class Decoder:
         # Transformers takes ten times as long to look at the arguments.
         self._backend = tokenizer.backend_tokenizer if is_plain(tokenizer) else None
         self._of_few = lru_cache(maxsize=1 << 16)(self._decode)
-        self.is_open = cache(lambda token: is_open(tokenizer, token))
+        self.is_open = cache(self._is_open)
 
     def decode(self, tokens: Sequence[int]) -> str:
         """The text, without special tokens."""
@@ -36,6 +36,21 @@ class Decoder:
         if self._backend is not None:
             return self._backend.decode(tokens, skip_special_tokens=True)
         return self.tokenizer.decode(list(tokens), skip_special_tokens=True)
+
+    def _is_open(self, token: int) -> bool:
+        """Does this token's text depend on the next token?
+
+        It does for a byte, for a token that has no text alone, and for the beginning of
+        a word if its mark vanishes when the word goes on, such as CTRL's "un@@".
+        """
+        if self._backend is not None:
+            name = self._backend.id_to_token(token)
+        else:
+            name = self.tokenizer.convert_ids_to_tokens(token)
+        said = self.decode([token])
+        twice = self._decode((token, token))
+        is_byte = _BYTE.fullmatch(name or "")
+        return bool(is_byte) or not said or not twice.startswith(said)
 
 
 class TextPieces:
@@ -108,15 +123,3 @@ def is_plain(tokenizer: Any) -> bool:
         and not tokenizer.clean_up_tokenization_spaces
         and not {"decode", "_decode"} & {*own}
     )
-
-
-def is_open(tokenizer: Any, token: int) -> bool:
-    """Does this token's text depend on the next token?
-
-    It does for a byte, for a token that has no text alone, and for the beginning of a
-    word if its mark vanishes when the word goes on, such as CTRL's "un@@".
-    """
-    name = tokenizer.convert_ids_to_tokens(token) or ""
-    said = tokenizer.decode([token], skip_special_tokens=True)
-    twice = tokenizer.decode([token, token], skip_special_tokens=True)
-    return bool(_BYTE.fullmatch(name)) or not said or not twice.startswith(said)

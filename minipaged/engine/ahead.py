@@ -8,12 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from minipaged.decoding.draw import (
-    NO_TOKEN,
-    draw_each,
-    next_tokens,
-    probabilities_of,
-)
+from minipaged.decoding.draw import next_tokens
 from minipaged.decoding.logprobs import Logprobs, SamplingWithLogprobs, Scored
 from minipaged.decoding.sampling import ChosenTokens, Sampling
 from minipaged.decoding.strategy import Failed, Turn, or_failed
@@ -56,10 +51,11 @@ class StepsAhead(Steps):
         paged = runner.paged
         if paged.device.type == "cuda":
             from minipaged.decoding.fast_draw import load_kernels
+            from minipaged.engine.rehearsal import rehearse
 
             vocabulary = paged.model.config.get_text_config().vocab_size
             load_kernels(vocabulary, {torch.float32, paged.dtype}, paged.device)
-            load_kernels_of_torch(vocabulary, paged.dtype, paged.device)
+            rehearse(vocabulary, paged.dtype, paged.device, scheduler.max_tokens)
             if runner.num_guesses:
                 from minipaged.decoding.followed import follow_all  # appendix E
 
@@ -138,27 +134,6 @@ class StepsAhead(Steps):
             _move_back(self._flights[0].plan, choices.num_wrong)
 
 
-def load_kernels_of_torch(
-    vocabulary: int, dtype: torch.dtype, device: torch.device
-) -> None:
-    """Draw with seeds, and compute logprobs, as steps do.
-
-    torch loads a kernel when it is used for the first time, and asks the driver for
-    pinned memory when it has none of that size left.
-    """
-    logits = torch.zeros(32, vocabulary, dtype=dtype, device=device)
-    rows = torch.arange(32, device=device)
-    # Some steps' logprobs are on their way together. One of the likeliest alone would
-    # not have to be sorted.
-    parts = [Logprobs(logits, rows, rows[rows], count=5) for _ in range(4)]
-    for part in parts:
-        part.bring()
-    probabilities, wrong = probabilities_of(logits.float() / 2.0)
-    generators = [torch.Generator(device) for _ in rows]
-    tokens = draw_each(generators, probabilities.split([1] * 32))
-    tokens.masked_fill_(wrong, NO_TOKEN)[:, 0].tolist()
-
-
 def _move_back(plan: Plan, num_wrong: dict[Sequence, int]) -> None:
     """It was planned as if all guesses were right; so many of them were wrong."""
     if not num_wrong:
@@ -187,12 +162,14 @@ class PendingChoices:
     of each sequence that has any (appendix E): it is known once `read` was called.
     """
 
-    def __init__(self, turns: list[Turn], logits: Tensor, batch: RaggedBatch):
+    def __init__(
+        self, turns: list[Turn], logits: Tensor, batch: RaggedBatch | None = None
+    ):
         """Choose, and start to copy, without waiting.
 
         turns: of requests that may run ahead, so each has one row, but for its guesses.
         logits: [R, vocabulary], in float32 or the model's own type. batch: that of the
-        logits.
+        logits, if there are guesses.
         """
         self.turns = turns
         self.num_wrong: dict[Sequence, int] = {}

@@ -38,7 +38,7 @@ from minipaged.engine.steps import make_steps
 from minipaged.engine.stream import Stream
 from minipaged.errors import Unpicklable, require_counts
 from minipaged.model.paged_model import PagedModel
-from minipaged.model.runner import Run, make_runner
+from minipaged.model.runner import Run, Runner, make_runner
 from minipaged.progress import progress_bar
 from minipaged.scheduling.clock import Clock
 from minipaged.scheduling.interruption import all_or_nothing, collect_lost, give_back
@@ -144,8 +144,7 @@ class Engine(Observer, Unpicklable):
         self.stats = Stats(self.scheduler)
         watching += [paged.observers, self.stats, *observers, self]
         sizes = sizes_of_steps(max_sequences, max_tokens, speculation)
-        runner = make_runner(paged, run, *sizes)
-        self._runner = with_speculation(runner, paged, speculation)
+        self._runner = self._make_runner(run, sizes, speculation)
         self._steps = make_steps(self._runner, self.scheduler)
         if speculation is not None and self._runner.runs_ahead:
             watching.append(speculation.new_pace())
@@ -169,6 +168,16 @@ class Engine(Observer, Unpicklable):
         self._must_check_model = self._must_check_weights = True
         self._is_closed = False
         watching.started(prefix_cache)
+
+    def _make_runner(
+        self,
+        run: Run | None,
+        sizes: tuple[int, int, int],
+        speculation: "Speculation | None",
+    ) -> Runner:
+        """What computes the steps; on several ranks, each kind has its own."""
+        runner = make_runner(self.paged, run, *sizes)
+        return with_speculation(runner, self.paged, speculation)
 
     def add(
         self,
@@ -492,11 +501,11 @@ class Engine(Observer, Unpicklable):
             heapq.heappush(self._arriving, self._added[0])
             self._added.popleft()
         while self._arriving and self._arriving[0][0] <= now:
-            *_, stream = self._arriving[0]
+            stream = self._arriving[0][2]
             waiting = self.scheduler.waiting
             # After an interruption here or above, the stream comes a second time.
             is_in = waiting and waiting[-1] is stream.request
-            if stream.request.live and not is_in:
+            if stream.request.is_live and not is_in:
                 stream.request.number = next(self._places)
                 self._must_check_model = True
                 self.scheduler.add(stream.request)

@@ -107,8 +107,9 @@ def generate(
     if paged.ranks is None:
         return answer()
     from minipaged.model.parallel import doing
+    from minipaged.model.runner import Runner
 
-    return paged.ranks.together("generate", answer, doing(paged))
+    return paged.ranks.together("generate", answer, doing(Runner(paged)))
 
 
 def _answer(
@@ -143,5 +144,6 @@ def _runner_of(paged: PagedModel) -> StepRunner:
     if paged.ranks is None:
         return paged
     from minipaged.model.parallel import LeadingRunner  # appendix H
+    from minipaged.model.runner import Runner  # appendix A
 
-    return LeadingRunner(paged)
+    return LeadingRunner(Runner(paged))

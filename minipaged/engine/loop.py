@@ -84,7 +84,7 @@ def turns_of(plan: Plan) -> list[Turn]:
     stop = 0
     for request, count in counts.items():
         start, stop = stop, stop + count
-        if count and request.live:
+        if count and request.is_live:
             turns.append(Turn(request, range(start, stop)))
     return turns
 

@@ -6,12 +6,15 @@ from threading import current_thread, get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minipaged.decoding.strategy import Output
+from minipaged.engine.arguments import with_speculation
 from minipaged.engine.engine import Engine
 from minipaged.engine.stream import Stream
-from minipaged.model.parallel import doing
+from minipaged.model.parallel import LeadingRunner, doing
 from minipaged.model.ranks import Ranks
+from minipaged.model.runner import Run, Runner, make_runner
 
 if TYPE_CHECKING:
+    from minipaged.decoding.speculation import Speculation
     from minipaged.memory.swap_space import SwapSpace
 
 
@@ -30,6 +33,13 @@ class OneOfRanks(Engine):
     All ranks add the same requests, in the same order, and call `step`, `run`, `serve`
     and `stop` alike. So a stream has the same number on all ranks.
     """
+
+    def _runner_of_rank(self, run: Run | None, sizes: tuple[int, int, int]) -> Runner:
+        """Of the same kind on all ranks: they capture their graphs together."""
+        with self.paged.ranks.alike("Engine"):
+            runner = make_runner(self.paged, run, *sizes)
+        self.paged.ranks.runners.add(runner)
+        return runner
 
     def serve_awaited(self, stream: Stream) -> None:
         """As `Engine.serve_awaited`; RuntimeError without `serve`.
@@ -65,6 +75,15 @@ class LeadingEngine(OneOfRanks):
         if space is not None:
             self.scheduler.swap_space = _LeadingSwapSpace(space, self.paged.ranks)
 
+    def _make_runner(
+        self,
+        run: Run | None,
+        sizes: tuple[int, int, int],
+        speculation: "Speculation | None",
+    ) -> Runner:
+        runner = LeadingRunner(self._runner_of_rank(run, sizes))
+        return with_speculation(runner, self.paged, speculation)
+
     def add(self, *arguments: Any, **options: Any) -> Stream:
         """As `Engine.add`."""
         stream = super().add(*arguments, **options)
@@ -73,9 +92,12 @@ class LeadingEngine(OneOfRanks):
 
     def step(self) -> bool:
         """As `Engine.step`; the other ranks compute with it, and hear its news."""
-        step = super().step
-        news = self._together(lambda: self._news(is_more_to_do=step()))
-        return news.is_more_to_do
+        return self._together(self._lead).is_more_to_do
+
+    def _lead(self) -> News:
+        with self.paged.ranks.watched():  # it waits for a GPU that waits for the others
+            is_more_to_do = super().step()
+        return self._news(is_more_to_do=is_more_to_do)
 
     def stop(self) -> None:
         """As `Engine.stop`, on all ranks."""
@@ -126,11 +148,19 @@ class FollowingEngine(OneOfRanks):
         self._streams_by_number: dict[int, Stream] = {}
         self._next_number = count()
         super().__init__(*arguments, **options)
-        self._doing = doing(self.paged)
+        self._doing = doing(self._runner)
         space = getattr(self.scheduler, "swap_space", None)
         if space is not None:
             followed = _FollowingSwapSpace(space)
             self._doing |= {"store": followed.store, "load": followed.load}
+
+    def _make_runner(
+        self,
+        run: Run | None,
+        sizes: tuple[int, int, int],
+        speculation: "Speculation | None",
+    ) -> Runner:
+        return self._runner_of_rank(run, sizes)  # rank 0 guesses for all
 
     def add(self, *arguments: Any, **options: Any) -> Stream:
         """As `Engine.add`; but rank 0 serves the request."""

@@ -4,14 +4,14 @@ import torch
 from torch import Tensor, nn
 from torch._dynamo import config as compiler
 
-from minipaged.model.bridge import attending, connect
+from minipaged.model.bridge import attending
 from minipaged.model.fixed_order import fix_order, refuse_dependence
 from minipaged.model.graphs import ROWS, GraphRunner
 from minipaged.model.inputs import RaggedBatch
 from minipaged.model.merged_linears import attends_to_nothing, merge_linears
 from minipaged.model.paged_model import PagedModel, last_logits
+from minipaged.model.placed_linear import place_logits
 from minipaged.model.runner import Run
-from minipaged.model.twin import make_twin
 from minipaged.progress import progress_bar
 
 
@@ -41,12 +41,12 @@ class CompiledRunner(GraphRunner):
     ):
         """Compile, then capture, with progress bars. Raises what GraphRunner raises."""
         paged.refuse_changes()
-        self._twin = make_twin(paged.model)
-        connect(self._twin)
+        self._twin = paged.new_twin()
         merge_linears(self._twin)
         if paged.deterministic:
             fix_order(self._twin)
         paged.note_weights()  # which merging has moved
+        self._last_layer = place_logits(self._twin)
         for layer in layers_of(self._twin):
             layer.compile()
         super().__init__(paged, max_sequences, max_tokens, num_guesses)
@@ -69,7 +69,10 @@ class CompiledRunner(GraphRunner):
         # number of a layer's module, and for the number of tokens. torch counts how
         # often it compiles the layers of all models, and would soon give up.
         with compiler.patch(allow_unspec_int_on_nn_module=True, recompile_limit=64):
-            sizes = (3 * ROWS, 5 * ROWS)
+            # Of some kernels, the compiler times a few forms, with the tokens at hand.
+            # The quickest is kept, so there are as many tokens as in a large step.
+            most = max(3 * ROWS, self._max_rows)
+            sizes = (most + ROWS, most)
             for size in progress_bar(sizes, desc="compile a layer", unit=" times"):
                 positions = torch.arange(size, device=self.paged.device)
                 positions = positions.clamp(max=self._longest - 1)

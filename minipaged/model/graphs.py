@@ -13,6 +13,7 @@ from minipaged.model.fixed_inputs import FixedInputs, Size, without_padding
 from minipaged.model.inputs import Chunk, RaggedBatch
 from minipaged.model.paged_model import PagedModel
 from minipaged.model.persistent_inputs import Pending, StepArrays
+from minipaged.model.placed_linear import PlacedLinear
 from minipaged.model.positions import num_positions
 from minipaged.model.runner import Run, Runner, why_no_graphs
 from minipaged.progress import progress_bar
@@ -36,7 +37,7 @@ class GraphRunner(Runner):
     one launch. But it repeats all that was known on the CPU, such as shapes and
     addresses. So there are many graphs. If every sequence has one new token, there is a
     graph for 8 sequences, for 16, and so on. If some have more, there is a graph for
-    128 tokens, for 256, and so on up to 2,048, with rows for as many sequences as there
+    128 tokens, for 256, and so on up to 8,192, with rows for as many sequences as there
     may be. A step is padded to the next size: see `FixedInputs`, where a graph reads
     it. For example: 13 sequences that decode take the graph for 16 sequences; beside a
     prompt of 200 tokens, they take the graph for 256 tokens.
@@ -52,7 +53,8 @@ class GraphRunner(Runner):
     name: Run = "graphs"
     runs_ahead = True
     _twin: PreTrainedModel | None = None  # to run, if not the PagedModel's
-    _prompt_tokens = 128, 256, 384, 512, 768, 1024, 1536, 2048
+    _last_layer: PlacedLinear | None = None  # that can write to the common logits
+    _prompt_tokens = 128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192
     _guess_tokens = 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048
 
     def __init__(
@@ -121,63 +123,74 @@ class GraphRunner(Runner):
         # otherwise each graph would have to keep as much.
         self._logits: Tensor | None = None
 
-    def compute(
-        self, plan: Plan, pending: Pending | None = None
+    def compute_arrays(
+        self,
+        arrays: StepArrays,
+        copies: list[tuple[int, int]],
+        pending: Pending | None = None,
     ) -> tuple[RaggedBatch, Tensor]:
-        """As `Runner.compute`; a replay, if there is a graph for this step."""
-        size = self._size_of(plan, pending)
-        if size is not None:
-            arrays = self._replay(size, plan, pending)
-            self.paged.refuse_replaced_weights()  # while the GPU computes
-            batch = without_padding(self._graphs[size].batch, arrays, plan.copies)
-            return batch, self._logits[: arrays.logits_at.size]
-        batch = self.inputs.build(plan, pending)
-        if self.paged.attention == self._attention:
-            # As in graphs: for other lengths, kernels would have to be compiled.
-            batch.min_context_length = 1
-            batch.max_context_length = self._width * self.paged.pool.block_size
-        return batch, self.forward(batch)
+        """As `Runner.compute_arrays`; a replay, if there is a graph for this step."""
+        size = self._size_of(arrays, pending)
+        block_size = self.paged.pool.block_size
+        if size is None:
+            batch = arrays.on_device(self.paged.device, block_size, copies, pending)
+            if self.paged.attention == self._attention:
+                # As in graphs: for other lengths, kernels would have to be compiled.
+                batch.min_context_length = 1
+                batch.max_context_length = self._width * block_size
+            return batch, self.forward(batch)
+        arrays = self._replay(size, arrays, copies, pending)
+        self.paged.refuse_replaced_weights()  # while the GPU computes
+        batch = without_padding(self._graphs[size].batch, arrays, copies)
+        return batch, self._logits[: arrays.logits_at.size]
 
     def logits(self, plan: Plan, pending: Pending | None = None) -> Tensor:
         """As `compute`, for those who do not look at the batch.
 
         They must call `refuse_replaced_weights`, but not after each of several steps.
         """
-        size = self._size_of(plan, pending)
-        if size is None:
-            return super().logits(plan, pending)
-        return self._logits[: self._replay(size, plan, pending).logits_at.size]
-
-    def _replay(self, size: Size, plan: Plan, pending: Pending | None) -> StepArrays:
-        """Send the step, and launch its graph."""
         arrays = self.inputs.arrays(plan, pending)
+        size = self._size_of(arrays, pending)
+        if size is None:
+            return self.compute_arrays(arrays, plan.copies, pending)[1]
+        arrays = self._replay(size, arrays, plan.copies, pending)
+        return self._logits[: arrays.logits_at.size]
+
+    def _replay(
+        self,
+        size: Size,
+        arrays: StepArrays,
+        copies: list[tuple[int, int]],
+        pending: Pending | None,
+    ) -> StepArrays:
+        """Send the step, and launch its graph; returns the step as it was sent."""
         if size.rows_share:
             arrays = arrays.with_a_row_for_each_token()
         self._fixed.send(size, arrays, pending)
         if pending is not None and pending.back is not None:
             self._fixed.move_back(size, pending.back, self.paged.pool.block_size)
-        self.paged.cache.copy(plan.copies)
+        self.paged.cache.copy(copies)
         self._graphs[size].graph.replay()
         return arrays
 
-    def _size_of(self, plan: Plan, pending: Pending | None) -> Size | None:
+    def _size_of(self, arrays: StepArrays, pending: Pending | None) -> Size | None:
         """The smallest size that holds this step; None if it has to run eagerly."""
-        works = plan.works
-        num_logits = sum([work.num_logits for work in works])
+        num_tokens = len(arrays.tokens)
+        num_logits = len(arrays.logits_at)
+        num_sequences = len(arrays.context_lengths)
         if (
-            max(work.stop for work in works) > self._longest
+            arrays.max_context_length > self._longest
             or (pending is not None and pending.tokens.shape[0] > self._most_logits)
             or self.paged.attention != self._attention  # it may be exchanged
         ):
             return None
-        num_tokens = plan.num_tokens
         sizes = self._prompts
-        if num_tokens == num_logits > len(works):  # they decode, and check guesses
+        if num_tokens == num_logits > num_sequences:  # they decode, and check guesses
             sizes = self._guesses
-        elif len(works) > self._max_rows or num_logits > self._most_logits:
+        elif num_sequences > self._max_rows or num_logits > self._most_logits:
             return None
         elif num_tokens == num_logits:  # all decode
-            rows = -(-len(works) // ROWS) * ROWS
+            rows = -(-num_sequences // ROWS) * ROWS
             return Size(rows, rows, 1)
         return next((size for size in sizes if num_tokens <= size.tokens), None)
 
@@ -261,7 +274,10 @@ class GraphRunner(Runner):
             if self._logits is None:
                 shape = self._most_logits, out.logits.shape[2]
                 self._logits = out.logits.new_empty(shape)
-            self._logits[: out.logits.shape[1]].copy_(out.logits[0])
+                if self._last_layer is not None:
+                    self._last_layer.place = self._logits
+            if out.logits.data_ptr() != self._logits.data_ptr():
+                self._logits[: out.logits.shape[1]].copy_(out.logits[0])
         return batch
 
     def close(self) -> None:

@@ -126,8 +126,7 @@ class PagedModel(Unpicklable):
         resolve = resolve_deterministic if deterministic else resolve_attention
         self._attention = resolve(attention)
         self._original = Original(model)
-        self.twin = make_twin(model)
-        connect(self.twin)
+        self.twin = self.new_twin()
         if deterministic:
             from minipaged.model.fixed_order import fix_order  # appendix D
 
@@ -172,6 +171,16 @@ class PagedModel(Unpicklable):
         # The cache first: a pool too large for memory fails at once.
         self.cache = self.new_cache(num_blocks, block_size)
         self.pool = BlockPool(num_blocks, block_size)
+
+    def new_twin(self) -> PreTrainedModel:
+        """A connected twin of the model; on several ranks, of this rank's share."""
+        twin = make_twin(self.model)
+        if self.ranks is not None:
+            from minipaged.model.shares import compute_on_shares  # appendix H
+
+            compute_on_shares(twin, self.ranks.rank, self.ranks.count)
+        connect(twin)
+        return twin
 
     def new_cache(
         self,

@@ -17,7 +17,7 @@ from transformers.distributed import DistributedConfig
 from minipaged.errors import RankFailed, UnsupportedModel
 from minipaged.model.inputs import RaggedBatch
 from minipaged.model.paged_model import PagedModel
-from minipaged.model.persistent_inputs import Pending, StepArrays, to_device
+from minipaged.model.persistent_inputs import Pending, StepArrays
 from minipaged.model.rank_connections import PATIENCE
 from minipaged.model.ranks import Ranks
 from minipaged.model.runner import Runner
@@ -126,36 +126,62 @@ def _store_of_a_group() -> dist.Store:
 class LeadingRunner(Runner):
     """Rank 0's runner: the others get the inputs of a step, and compute it, too."""
 
-    takes_pending = False
+    def __init__(self, runner: Runner):
+        """runner: of the same kind as the others' runners."""
+        super().__init__(runner.paged)
+        self._runner = runner
+        self.name = runner.name
+        self.runs_ahead = runner.runs_ahead
 
     def compute(
         self, plan: Plan, pending: Pending | None = None
     ) -> tuple[RaggedBatch, Tensor]:
         """As `Runner.compute`, on all ranks."""
         arrays = self.inputs.arrays(plan, pending)
+        sent = []
+        if pending is not None:
+            sent = [x for x in (pending.tokens, pending.back) if x is not None]
         with self.paged.ranks.waiting():
-            self.paged.ranks.tell("compute", arrays, plan.copies)
-            return _compute(self.paged, arrays, plan.copies)
+            lengths = [len(tensor) for tensor in sent]
+            self.paged.ranks.tell("compute", arrays, plan.copies, lengths)
+            for tensor in sent:
+                broadcast(tensor)
+            return self._runner.compute_arrays(arrays, plan.copies, pending)
 
     def like(self, paged: PagedModel) -> Runner:
         """A runner for a draft model, which rank 0 has to itself."""
-        return Runner(paged)
+        return self._runner.like(paged)
+
+    def close(self) -> None:
+        """Close this rank's runner."""
+        self._runner.close()
 
 
-def _compute(
-    paged: PagedModel, arrays: StepArrays, copies: list[tuple[int, int]]
-) -> tuple[RaggedBatch, Tensor]:
-    """Compute a step from its packet; all ranks do this at the same time."""
-    batch = arrays.batch(to_device(arrays[:7], paged.device), copies)
-    return batch, paged.forward(batch)
+def broadcast(tokens: Tensor) -> None:
+    """Bring rank 0's numbers to all ranks, from GPU to GPU: the CPU goes on at once."""
+    with torch.inference_mode():
+        dist.broadcast(tokens, src=0)
 
 
-def doing(paged: PagedModel) -> dict[str, Callable[..., Any]]:
+def doing(runner: Runner) -> dict[str, Callable[..., Any]]:
     """What the other ranks do when rank 0 tells them."""
+    paged = runner.paged
 
-    def compute(arrays: StepArrays, copies: list[tuple[int, int]]) -> None:
+    def compute(
+        arrays: StepArrays, copies: list[tuple[int, int]], lengths: list[int]
+    ) -> None:
+        """lengths: of the pending tokens, and of how far they are moved back."""
+        pending = None
         with paged.ranks.waiting():
-            _compute(paged, arrays, copies)
+            with torch.inference_mode():
+                size = {"dtype": torch.int64, "device": paged.device}
+                sent = [torch.empty(length, **size) for length in lengths]
+            for tensor in sent:
+                broadcast(tensor)
+            if sent:
+                tokens, *back = sent
+                pending = Pending(tokens, {}, *back)
+            runner.compute_arrays(arrays, copies, pending)
 
     return {
         "compute": compute,

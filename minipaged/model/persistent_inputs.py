@@ -81,6 +81,28 @@ class StepArrays(NamedTuple):
             copies=copies,
         )
 
+    def on_device(
+        self,
+        device: torch.device,
+        block_size: int,
+        copies: list[tuple[int, int]],
+        pending: Pending | None = None,
+    ) -> RaggedBatch:
+        """The batch; tokens that are `pending` are copied into it on the device."""
+        tensors = to_device(self[:9] if pending else self[:7], device)
+        batch = self.batch(tensors[:7], copies)
+        if pending:
+            pending_at, pending_from = tensors[7:]
+            batch.tokens[pending_at] = pending.tokens[pending_from].clamp(min=0)
+            if pending.back is not None:
+                from minipaged.model.moved_back import move_back  # appendix E
+
+                back = torch.zeros_like(batch.tokens)
+                back[pending_at] = pending.back[pending_from % len(pending.back)]
+                move_back(batch, back, block_size)
+                batch.min_context_length = 1
+        return batch
+
 
 class PersistentInputs:
     """Builds the same batches as `RaggedBatch.of_plan`, at less cost a step.
@@ -103,19 +125,8 @@ class PersistentInputs:
         Tokens that are `pending` are copied into it on the device.
         """
         arrays = self.arrays(plan, pending)
-        tensors = to_device(arrays[:9] if pending else arrays[:7], self._device)
-        batch = arrays.batch(tensors[:7], plan.copies)
-        if pending:
-            pending_at, pending_from = tensors[7:]
-            batch.tokens[pending_at] = pending.tokens[pending_from].clamp(min=0)
-            if pending.back is not None:
-                from minipaged.model.moved_back import move_back  # appendix E
-
-                back = torch.zeros_like(batch.tokens)
-                back[pending_at] = pending.back[pending_from % len(pending.back)]
-                move_back(batch, back, plan.works[0].sequence.table.pool.block_size)
-                batch.min_context_length = 1
-        return batch
+        block_size = plan.works[0].sequence.table.pool.block_size
+        return arrays.on_device(self._device, block_size, plan.copies, pending)
 
     def arrays(self, plan: Plan, pending: Pending | None = None) -> StepArrays:
         """The batch as arrays, before they are brought to the device."""

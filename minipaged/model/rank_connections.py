@@ -38,6 +38,7 @@ def connections(
         if host < rank:
             place, password = pickle.loads(store.get(key))
             found[host] = Client(place, authkey=password)
+            send_at_once(found[host])
             found[host].send(rank)
         elif host == rank:
             for connection in _accepted(store, key, count - 1 - rank, address):
@@ -58,10 +59,17 @@ def _accepted(
             accepted, _ = listener.accept()
             accepted.setblocking(True)
             connection = Connection(accepted.detach())
+            send_at_once(connection)
             deliver_challenge(connection, password)
             answer_challenge(connection, password)
             found.append(connection)
     return found
+
+
+def send_at_once(connection: Connection) -> None:
+    """Let the system send each packet at once, not only once the last was confirmed."""
+    with socket.socket(fileno=os.dup(connection.fileno())) as line:
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 def address_towards(other: Connection | None) -> str:

@@ -6,7 +6,9 @@ from contextlib import contextmanager
 from threading import RLock
 from time import monotonic
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
+import torch
 import torch.distributed as dist
 
 from minipaged.errors import RankFailed, Unpicklable
@@ -44,7 +46,8 @@ class Ranks(Unpicklable):
     Packets have connections of their own. While rank 0 has nothing to do, the others
     wait there, without a time-out.
 
-    Attributes: rank, the number of this process; count, of processes; lifeline.
+    Attributes: rank, the number of this process; count, of processes; lifeline;
+    runners, which `close` closes first.
 
     Source: PagedAttention paper, section 4.6, figure 4.
     """
@@ -63,9 +66,10 @@ class Ranks(Unpicklable):
         lines = connections(store, "lifelines", rank, count, range(count), here)
         self.lifeline = Lifeline(rank, lines)
         self._lock = RLock()
+        self.runners: WeakSet[Any] = WeakSet()
         if rank:
             say_once(self.lifeline)
-        self._what = ""  # is done together now, as rank 0 has begun it
+        self._what = ""  # is done together now, as rank 0 leads it
 
     def least(self, number: int) -> int:
         """The least of the numbers with which all ranks call this."""
@@ -99,6 +103,10 @@ class Ranks(Unpicklable):
         self.lifeline.works = True
         self.lifeline.waits_since = monotonic()
         try:
+            for runner in list(self.runners):  # NCCL waits for the end of its graphs
+                runner.close()
+            if torch.cuda.is_initialized():
+                torch.cuda.synchronize()  # here, a GPU that waits for a dead one hangs
             if dist.is_initialized():
                 dist.destroy_process_group()
         finally:
@@ -169,6 +177,8 @@ class Ranks(Unpicklable):
             if self.lifeline.cause is None:
                 self._send(End(what, error=_picklable(error)))
             raise
+        finally:
+            self._what = ""
         self._send(End(what, result))
         return result
 
@@ -204,9 +214,10 @@ class Ranks(Unpicklable):
     def ask(self, name: str) -> None:
         """Rank 0: let all others call it, and wait; ValueError if one of them raises.
 
-        It does nothing on other ranks, and where ranks do nothing together.
+        It does nothing on other ranks, and where rank 0 does not lead: in `alike`, each
+        rank does so by itself.
         """
-        if self.rank or not self._lock._is_owned():
+        if not (self._lock._is_owned() and self._what):
             return
         self._send(Call(self._what, name, (), wants_answer=True))
         with self.waiting():
@@ -220,12 +231,18 @@ class Ranks(Unpicklable):
 
         It may take no longer than the lifeline's timeout.
         """
-        with self._or_fail():
-            self.lifeline.waits_since = monotonic()
-            try:
-                yield
-            finally:
-                self.lifeline.waits_since = None
+        with self._or_fail(), self.watched():
+            yield
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Inside, other ranks may be waited for, no longer than the timeout."""
+        before = self.lifeline.waits_since
+        self.lifeline.waits_since = before or monotonic()
+        try:
+            yield
+        finally:
+            self.lifeline.waits_since = before
 
     def _send(self, message: Call | End) -> None:
         packet = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)

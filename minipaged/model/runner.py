@@ -9,7 +9,7 @@ from torch import Tensor
 from minipaged.errors import UnsupportedModel
 from minipaged.model.inputs import RaggedBatch
 from minipaged.model.paged_model import PagedModel
-from minipaged.model.persistent_inputs import Pending, PersistentInputs
+from minipaged.model.persistent_inputs import Pending, PersistentInputs, StepArrays
 from minipaged.model.twin import has_own_forward, hooks_of
 from minipaged.scheduling.plan import Plan
 
@@ -43,7 +43,22 @@ class Runner:
         ahead may keep the model's type. They hold until the next call. Raises
         ValueError if weights of the model were replaced.
         """
-        batch = self.inputs.build(plan, pending)
+        arrays = self.inputs.arrays(plan, pending)
+        return self.compute_arrays(arrays, plan.copies, pending)
+
+    def compute_arrays(
+        self,
+        arrays: StepArrays,
+        copies: list[tuple[int, int]],
+        pending: Pending | None = None,
+    ) -> tuple[RaggedBatch, Tensor]:
+        """As `compute`, a step that was packed into arrays: by another rank, say.
+
+        Of `pending`, tensors alone are read. A runner that replays graphs overrides
+        this.
+        """
+        block_size = self.paged.pool.block_size
+        batch = arrays.on_device(self.paged.device, block_size, copies, pending)
         return batch, self.forward(batch)
 
     def logits(self, plan: Plan, pending: Pending | None = None) -> Tensor:
@@ -53,7 +68,7 @@ class Runner:
     def forward(self, batch: RaggedBatch) -> Tensor:
         """The logits of this batch, which holds all that a step needs, copies included.
 
-        A runner on many GPUs overrides this; a runner that replays graphs, `compute`.
+        A runner of compiled layers overrides this.
         """
         return self.paged.forward(batch)
 
@@ -85,10 +100,6 @@ def make_runner(
             f'run must be "eager", "graphs" or "compiled", got {run!r:.60}'
         )
     why_not = why_no_graphs(paged)
-    if paged.ranks is not None and run in (None, "eager"):
-        from minipaged.model.parallel import LeadingRunner  # appendix H
-
-        return LeadingRunner(paged)
     if run == "eager" or (run is None and why_not):
         return Runner(paged)
     if why_not:
@@ -110,8 +121,6 @@ def make_runner(
 
 def why_no_graphs(paged: PagedModel) -> str | None:
     """What is missing for CUDA graphs, and what to do; None if nothing is."""
-    if paged.ranks is not None:
-        return "is not offered for a model on several ranks so far"
     if paged.device.type != "cuda":
         return (
             f"needs a GPU, and the model is on the {paged.device.type}: move it with "

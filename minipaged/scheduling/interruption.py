@@ -76,9 +76,10 @@ class StepUndo:
             )
             for request in requests
         ]
-        sequences = list(
-            chain.from_iterable(answers + drafts for _, answers, drafts, *_ in texts)
-        )
+        sequences = []
+        for _, answers, drafts, *_ in texts:
+            sequences += answers
+            sequences += drafts
         # Two lists, not a tuple for each sequence, because every step does this. A
         # length is enough: tokens that are no guesses stay, and others come after them.
         lengths = [sequence.num_known for sequence in sequences]

@@ -37,6 +37,7 @@ class PreemptingScheduler(Scheduler):
     max_sequences: float = field(default=inf, kw_only=True)  # that run together
     swapped: list[Request] = field(default_factory=list, init=False)
     _soon: int = field(default=0, init=False)  # blocks that running requests need soon
+    _num_growing: int = field(default=0, init=False)  # sequences of running requests
 
     def _admit(self) -> None:
         """Make room for running requests; start others only if nobody was preempted."""
@@ -45,6 +46,8 @@ class PreemptingScheduler(Scheduler):
         self._soon = sum([blocks_soon(request, size) for request in self.running])
         if self._soon > self.pool.num_free and self._make_room():
             return  # a preempted request would start again at once
+        # Counted once, because many requests may start in a step.
+        self._num_growing = sum([request.num_parallel for request in self.running])
         while self.waiting and self.waiting[0].swapped is not None:
             if not self._resume(self.waiting[0]):
                 return
@@ -58,18 +61,19 @@ class PreemptingScheduler(Scheduler):
         return request.swapped is None and self._is_room(request, soon, free_now)
 
     def _is_room(self, request: Request, soon: int, at_once: int) -> bool:
-        """Is there room for it beside the running requests? If so, count its blocks.
+        """Is there room for it beside the running requests? If so, it is counted.
 
         It needs `soon` blocks, and takes `at_once` of them from the pool as it starts.
         """
         if self._is_crowded(request) or self._soon + soon > self.pool.num_free:
             return False
         self._soon += soon - at_once
+        self._num_growing += request.num_parallel
         return True
 
     def _is_crowded(self, request: Request) -> bool:
         """Would more than `max_sequences` run with it? (Alone, it may always run.)"""
-        running = sum(other.num_parallel for other in self.running)
+        running = self._num_growing
         return running > 0 and running + request.num_parallel > self.max_sequences
 
     def _make_room(self) -> bool:

@@ -46,7 +46,13 @@ class Request:
     @property
     def live(self) -> list[Sequence]:
         """The sequences that have not ended yet."""
-        return [seq for seq in self.sequences if seq.finish_reason is None]
+        sequences = self.answers + self.drafts if self.drafts else self.answers
+        return [seq for seq in sequences if seq.finish_reason is None]
+
+    @property
+    def is_live(self) -> bool:
+        """Has any of its sequences not ended yet?"""
+        return self.answers[0].finish_reason is None or bool(self.live)
 
     def end(self, finish_reason: str) -> None:
         """Mark all its sequences as ended."""

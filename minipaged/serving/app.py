@@ -25,19 +25,19 @@ from minipaged.serving.metrics import Metrics
 from minipaged.serving.pool_page import add_pool_page
 from minipaged.serving.pool_watch import PoolWatch
 from minipaged.serving.protocol import (
+    KINDS,
     MUST_BE,
     REFUSED,
     ChatRequest,
     CompletionRequest,
     DetokenizeRequest,
     Generating,
-    TokenizeChat,
-    TokenizeText,
+    TokenizeRequest,
 )
 from minipaged.serving.requests import Question, Reader
 from minipaged.serving.text import NamingDecoder
 
-_SHORT = 2000  # bytes of a body that is read at once; others are read in a thread
+_SHORT = 2000  # bytes of a body whose text is read at once, not in a thread
 
 
 class Front:
@@ -85,13 +85,15 @@ class Front:
             self.metrics, self.limits,
         )  # fmt: skip
         try:
+            is_short = len(await request.body()) <= _SHORT or not asked.has_text
             # A long text takes long, and so does a new stop string.
-            if len(await request.body()) <= _SHORT and not asked.stop:
+            if is_short and not asked.stop:
                 job.read(lambda: read(asked))
             else:
                 reading = asyncio.to_thread(job.read, lambda: read(asked))
                 await unless_left(request.receive, reading)
-            await unless_left(request.receive, job.ask())
+            job.hand_in()  # before the loop turns to the next of many requests
+            await unless_left(request.receive, job.accepted())
             if asked.stream:
                 return Events(job, made, asked.stream_options)
             pieces = await unless_left(request.receive, job.whole())
@@ -176,7 +178,7 @@ def make_app(
         return await front.answer(request, asked, ChatForm, front.reader.chat)
 
     @app.post("/tokenize")
-    async def tokenize(asked: TokenizeText | TokenizeChat) -> JSONResponse:
+    async def tokenize(asked: TokenizeRequest) -> JSONResponse:
         front.name_of(asked.model)
         tokens = await asyncio.to_thread(front.reader.tokens_to_show, asked)
         body = {"count": len(tokens), "max_model_len": max_model_len, "tokens": tokens}
@@ -238,7 +240,7 @@ def _first_fault(error: RequestValidationError) -> ApiError:
     fault = next((one for one in faults if one["type"] == "value_error"), faults[0])
     if fault["type"] == "json_invalid":
         return ApiError(400, "the body is not valid JSON")
-    place = [str(part)[:60] for part in fault["loc"][1:]]
+    place = [str(part)[:60] for part in fault["loc"][1:] if part not in KINDS]
     if not place and isinstance(fault["input"], bytes):  # it was not read as JSON
         return ApiError(
             400, "send the body as JSON, with the header Content-Type: application/json"

@@ -2,6 +2,7 @@
 
 import logging
 import socket
+import time
 from dataclasses import replace
 from multiprocessing.connection import wait
 
@@ -20,6 +21,7 @@ from minipaged.serving.pool_states import PoolStates
 
 _log = logging.getLogger("minipaged.serving")
 _MOST = 1 << 20  # bytes that are read at a time
+_PATIENCE = 0.005  # seconds of a step's start, in which requests are handed in
 
 
 class _Served:
@@ -46,6 +48,7 @@ class EngineEnd(Observer):
         self._served: dict[int, _Served] = {}
         self._of: dict[Request, _Served] = {}
         self._touched: dict[Request, None] = {}  # that may have news
+        self._arrived: dict[int, Add] = {}  # not handed to the engine yet
         self._news = News()
         states = PoolStates(engine)
         self.answers = {
@@ -78,8 +81,13 @@ class EngineEnd(Observer):
         self._touched.update(dict.fromkeys([work.request for work in plan.works]))
 
     def _listen(self) -> bool:
-        """Do what the front asks for; if idle, wait for it. False: it is gone."""
-        seconds = 0 if self._engine.streams or self._served else None
+        """Do what the front asks for; if idle, wait for it. False: it is gone.
+
+        Of many requests that come at once, only some are handed to the engine before
+        its next step: to prepare them all would keep the device waiting.
+        """
+        is_idle = not (self._engine.streams or self._served or self._arrived)
+        seconds = None if is_idle else 0
         while wait([self._socket], seconds):
             data = self._socket.recv(_MOST)
             if not data:
@@ -87,21 +95,28 @@ class EngineEnd(Observer):
             for message in self._unpacker.feed(data):
                 self._do(message)
             seconds = 0
+        end = time.perf_counter() + _PATIENCE
+        while self._arrived and time.perf_counter() < end:
+            self._add(next(iter(self._arrived)))
+        self._send()  # who is accepted or refused need not wait for the step
         return True
 
     def _do(self, message: Add | Abort | Ask) -> None:
         number = message.number
         if isinstance(message, Add):
-            self._add(message)
+            self._arrived[number] = message
         elif isinstance(message, Ask):
             self._news.answers[number] = self.answers[message.what]()
-        elif number in self._served:  # else it has ended meanwhile
-            stream = self._served[number].stream
-            self._engine.abort(stream)
-            self._touched[stream.request] = None
+        else:
+            if number in self._arrived:
+                self._add(number)
+            if number in self._served:  # else it has ended meanwhile
+                stream = self._served[number].stream
+                self._engine.abort(stream)
+                self._touched[stream.request] = None
 
-    def _add(self, asked: Add) -> None:
-        number = asked.number
+    def _add(self, number: int) -> None:
+        asked = self._arrived.pop(number)
         try:
             stream = self._engine.add(asked.prompt, **asked.arguments)
         except (ValueError, TypeError) as error:
@@ -147,6 +162,9 @@ class EngineEnd(Observer):
             ended = [one for one in self._served.values() if one.stream.finished]
             for served in ended:
                 self._look(served)
+        self._send()
+
+    def _send(self) -> None:
         news = self._news
         if any(vars(news).values()):
             self._news = News()

@@ -75,15 +75,18 @@ class Job:
                 index = number * asked.num_answers + sample
                 self.answers.append(Answer(index, question, sample))
 
-    async def ask(self) -> None:
-        """Hand it in; raises ApiError if the engine refuses it.
-
-        Nothing is running then after `leave`.
-        """
+    def hand_in(self) -> None:
+        """Ask the engine, without waiting."""
         shares = self._link.about.shares_prefixes
         for answer in self.answers:
             if not (answer.sample and shares):
                 self._add(answer)
+
+    async def accepted(self) -> None:
+        """Wait for the engine; raises ApiError if it refuses it.
+
+        Nothing is running then after `leave`.
+        """
         for stream in self.streams.copy():
             await stream.accepted()
 

@@ -4,11 +4,12 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import count
+from itertools import chain, count
 from math import inf
 from typing import Any
 
 from minipaged.decoding.strategy import Output, TokenLogprob
+from minipaged.serving.asking import Asking
 from minipaged.serving.errors import ApiError
 from minipaged.serving.hosts import Host
 from minipaged.serving.messages import Abort, Add, Ask, Begun, News, Unpacker, pack
@@ -133,7 +134,7 @@ class Link(asyncio.Protocol):
         self._is_closing = False
         self._unpacker = Unpacker()
         self._numbers = count()
-        self._asked: dict[int, asyncio.Future] = {}
+        self._asking = Asking()
 
     async def open(self) -> None:
         """Let the engine serve."""
@@ -169,13 +170,7 @@ class Link(asyncio.Protocol):
     async def ask(self, what: str) -> Any:
         """What the engine's end answers between two steps: see `EngineEnd.answers`."""
         self._require_engine()
-        number = next(self._numbers)
-        answer = self._asked[number] = asyncio.get_running_loop().create_future()
-        self._transport.write(pack(Ask(number, what)))
-        try:
-            return await answer
-        finally:
-            del self._asked[number]
+        return await self._asking.ask(self._transport, next(self._numbers), what)
 
     def tell(self, what: str) -> None:
         """The same, without waiting for an answer."""
@@ -197,9 +192,7 @@ class Link(asyncio.Protocol):
         failure = self._failure()
         for number in list(self.replies):
             self.replies.pop(number).end(failure)
-        for answer in self._asked.values():
-            if not answer.done():
-                answer.set_exception(failure)
+        self._asking.fail(failure)
         if not self._is_closing:
             self.on_loss()
 
@@ -219,7 +212,9 @@ class Link(asyncio.Protocol):
             if reply.last_token_at is not None:
                 metrics.next_token.observe(now - reply.last_token_at)
             reply.last_token_at = now
-            reply.wake()
+        # In this order they are sent: a first token is waited for most.
+        for number in chain(news.begun, news.tokens):
+            replies[number].wake()
         for number, output in news.ended.items():
             replies.pop(number).end(output)
         for number, (status, message) in news.failed.items():
@@ -227,9 +222,7 @@ class Link(asyncio.Protocol):
         for number in news.accepted:
             if number in replies:
                 replies[number].accept()
-        for number, answer in news.answers.items():
-            if number in self._asked and not self._asked[number].done():
-                self._asked[number].set_result(answer)
+        self._asking.hear(news.answers)
 
     def _require_engine(self) -> None:
         if not self.is_up:

@@ -4,9 +4,17 @@ An unknown field is refused by its name. So is a known one that is not honoured 
 with the reason, unless its value means that it is not used. `null` means "not given".
 """
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    model_validator,
+)
 
 MOST_LOGPROBS = 20
 MOST_STOPS = 4
@@ -173,10 +181,21 @@ class Generating(Fields):
 class CompletionRequest(Generating):
     """The body of /v1/completions."""
 
-    prompt: Text | list[Text] | list[int] | list[list[int]]
+    # From left to right: of many ids, no other type's faults are looked for.
+    prompt: Annotated[
+        list[int] | Text | list[Text] | list[list[int]],
+        Field(union_mode="left_to_right"),
+    ]
     echo: bool | None = None
     logprobs: Annotated[int, Field(ge=0, le=MOST_LOGPROBS)] | None = None
     add_special_tokens: bool | None = None
+
+    @property
+    def has_text(self) -> bool:
+        """Is there text to be tokenised, or shown?"""
+        prompt = self.prompt
+        is_text = isinstance(prompt, str) or any(isinstance(p, str) for p in prompt[:1])
+        return is_text or bool(self.echo)
 
 
 class TextPart(Fields):
@@ -217,6 +236,8 @@ class Chat(Fields):
 class ChatRequest(Chat, Generating):
     """The body of /v1/chat/completions."""
 
+    has_text: ClassVar[bool] = True
+
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     logprobs: bool | None = None
@@ -237,6 +258,21 @@ class TokenizeChat(Chat):
 
     model: Text | None = None
     return_token_strs: bool | None = None
+
+
+# pydantic names the kind, too, before the field in which it finds a fault.
+KINDS = "of text", "of messages"
+
+
+def _kind(given: Any) -> str:
+    """Which of the two a body of /tokenize is: the faults of the other are none."""
+    return KINDS[isinstance(given, dict) and "messages" in given]
+
+
+TokenizeRequest = Annotated[
+    Annotated[TokenizeText, Tag(KINDS[0])] | Annotated[TokenizeChat, Tag(KINDS[1])],
+    Discriminator(_kind),
+]
 
 
 class DetokenizeRequest(Fields):

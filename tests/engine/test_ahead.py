@@ -29,8 +29,10 @@ from helpers.serving import (
 from helpers.thorough import all_or
 from helpers.tiny_models import tiny_model
 from minipaged.attention.rectangles import gathered_attention
-from minipaged.engine import ahead
+from minipaged.decoding.strategy import output_of
+from minipaged.engine import ahead, loop, rehearsal
 from minipaged.engine.ahead import PendingChoices, StepsAhead
+from minipaged.engine.rehearsal import rehearse
 from minipaged.model.persistent_inputs import Pending
 
 pytestmark = pytest.mark.filterwarnings("ignore:thrashing")
@@ -265,17 +267,28 @@ class Operations(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-DRAWN = config(4, do_sample=True, temperature=0.6, top_k=0)
+def drawn(**options):
+    return config(4, do_sample=True, temperature=0.6, **({"top_k": 0} | options))
 
 
 @pytest.mark.parametrize(
-    ("options", "wanted"), [(DRAWN, {"seed": 1}), (GREEDY, {"logprobs": 3})]
+    ("options", "wanted"),
+    [
+        (drawn(), {"seed": 1}),
+        (drawn(top_k=5, top_p=0.9, min_p=0.1), {"seed": 1}),
+        (GREEDY, {"logprobs": 3}),
+        (drawn(repetition_penalty=1.2), {}),
+        (drawn(num_return_sequences=3), {}),
+        (drawn(num_return_sequences=3), {"seed": 1}),
+        (drawn(num_return_sequences=3), {"logprobs": 2}),
+        (config(4, num_beams=3), {}),
+    ],
 )
-def test_what_a_step_chooses_with_was_loaded_before(monkeypatch, options, wanted):
+def test_what_a_step_chooses_with_was_used_before(monkeypatch, options, wanted):
     """torch loads a kernel at its first use, and nobody should wait for that."""
     loaded, used = Operations(), Operations()
     with loaded:
-        ahead.load_kernels_of_torch(50, torch.float32, torch.device("cpu"))
+        rehearse(50, torch.float32, torch.device("cpu"), most=8)
 
     def noted(function):
         def noting(*arguments):
@@ -285,6 +298,7 @@ def test_what_a_step_chooses_with_was_loaded_before(monkeypatch, options, wanted
         return noting
 
     monkeypatch.setattr(ahead, "choose", noted(ahead.choose))
+    monkeypatch.setattr(loop, "apply_all", noted(loop.apply_all))
     scoring = noted(PendingChoices._compute_logprobs)
     monkeypatch.setattr(PendingChoices, "_compute_logprobs", scoring)
     engine = steps_ahead(make())
@@ -292,6 +306,27 @@ def test_what_a_step_chooses_with_was_loaded_before(monkeypatch, options, wanted
         engine.add(prompt, options, **wanted)
     engine.run()
     assert used.seen and used.seen <= loaded.seen
+
+
+def test_a_rehearsal_answers_all_kinds_and_draws_nobodys_numbers(monkeypatch):
+    asked = []
+
+    def noting(*arguments, **options):
+        asked.append(make_request(*arguments, **options))
+        return asked[-1]
+
+    make_request = rehearsal.make_request
+    monkeypatch.setattr(rehearsal, "make_request", noting)
+    torch.manual_seed(3)
+    right = torch.rand(2)
+    torch.manual_seed(3)
+    rehearse(50, torch.float32, torch.device("cpu"), most=8)
+    assert torch.equal(torch.rand(2), right)
+    assert len(asked) == 9 * len(rehearsal.kinds())
+    for request in asked:
+        output = output_of(request)
+        assert output.error is None and output.finish_reason in ("length", "stop")
+        assert output.sequences and all(output.sequences)
 
 
 def test_nobody_is_drawn_for_where_only_prompts_are_computed(monkeypatch):

@@ -16,8 +16,10 @@ from helpers import on_ranks
 from helpers.answers import huggingface_outputs
 from helpers.killing_ranks import ENOUGH, PHASES, Killing
 from helpers.rank_processes import SECONDS, RankProcesses
+from helpers.replaying import ReplayingRunner
 from helpers.serving import CONFIGS, PROMPTS, check, config, expected
 from helpers.tiny_models import tiny_model
+from minipaged.model.compiled import CompiledRunner
 
 TIED = "llama qwen2 qwen3 gemma2 gemma3_text mistral granite cohere olmo2".split()
 SHORT = GenerationConfig(max_new_tokens=9, do_sample=False)
@@ -98,6 +100,29 @@ def test_engines(two, folder_of, name):
     assert first[1] and not second[1], "a rank scheduled for itself"
     if "num_blocks" in options:
         assert first[2], "nothing was preempted"
+
+
+@pytest.mark.parametrize("kind", [ReplayingRunner, CompiledRunner])
+def test_one_step_ahead_with_graphs(two, folder_of, kind):
+    """Rank 0's GPU hands tokens to the others' before any CPU has read them."""
+    (first, num_replays), (second, others) = two(
+        on_ranks.run_ahead, folder_of("qwen3"), kind
+    )
+    assert num_replays == others > 10
+    right = [*expected(), *greedy_answers()]
+    check(first, right)
+    check(second, right)
+
+
+def test_ranks_need_the_tokens_that_nobody_has_read(two, folder_of):
+    """The proof can fail."""
+    (first, _), _ = two(on_ranks.run_ahead, folder_of("qwen3"), forgets=True)
+    wrong = [out.sequences for out in first[-5:]]
+    assert wrong != [out.sequences for out in greedy_answers()]
+
+
+def greedy_answers():
+    return huggingface_outputs(tiny_model("qwen3"), PROMPTS[:5], config(9))
 
 
 def test_streams(two, folder_of):
@@ -186,7 +211,7 @@ def test_ranks_that_run_other_lines_are_told(start, folder_of):
     ranks.start(on_ranks.run_other_lines, folder_of("qwen3"))
     for rank in range(2):
         _, text = ranks.ends(rank)
-        assert "rank 0 runs generate, but rank 1 runs Engine.step" in text
+        assert "rank 0 runs generate, but rank 1 runs Engine;" in text
 
 
 def test_files_that_one_rank_lacks(start, folder_of):

@@ -2,7 +2,10 @@
 
 import asyncio
 import time
-from functools import cache
+from contextlib import ExitStack, nullcontext
+from functools import cache, partialmethod
+from random import Random
+from unittest import mock
 
 import pytest
 import torch
@@ -10,8 +13,11 @@ import torch.distributed as dist
 
 import minipaged as mp
 from helpers.rank_processes import SECONDS
+from helpers.replaying import ReplayingRunner, capture_without_a_gpu, replayable
 from helpers.serving import CONFIGS, PROMPTS, config
 from minipaged.model import parallel
+from minipaged.model.graphs import GraphRunner
+from minipaged.model.ranks_memory import ranks_memory
 
 WARM = config(17, do_sample=True, temperature=0.7, top_k=0)
 BEGUN = "it generates"
@@ -57,6 +63,43 @@ def run_engine(folder, num_blocks=96, cache=False, **options):
             outs = engine.run()
         assert all(stream.finished for stream in streams)
         return outs, engine.stats.num_steps, engine.stats.num_preemptions
+
+
+def run_ahead(folder, kind=ReplayingRunner, forgets=False):
+    """Outputs of an engine one step ahead, with graphs that need no GPU.
+
+    kind: of runner; a compiler only traces its layers. forgets: rank 0 keeps the tokens
+    that it has not read to itself. Comes with the number of this rank's replays.
+    """
+    compile_ = torch.nn.Module.compile
+    traces = partialmethod(compile_, backend="eager", fullgraph=True)
+    made = "minipaged.engine.one_of_ranks.make_runner"
+    with ExitStack() as stack:
+        for patch in (
+            mock.patch(made, lambda paged, _run, *most: kind(paged, *most)),
+            mock.patch.object(torch.nn.Module, "compile", traces),
+            mock.patch.object(GraphRunner, "_capture_all", capture_without_a_gpu),
+            mock.patch("minipaged.model.parallel.broadcast", _send_zeros)
+            if forgets
+            else nullcontext(),
+        ):
+            stack.enter_context(patch)
+        paged = wrap(folder, attention=replayable)
+        engine = stack.enter_context(mp.Engine(paged, max_tokens=48, max_sequences=16))
+        for seed, (prompt, own) in enumerate(zip(PROMPTS, CONFIGS, strict=True)):
+            engine.add(prompt, own, seed=seed)
+        outs = engine.run()
+        for prompt in PROMPTS[:5]:  # these run ahead
+            engine.add(prompt, config(9))
+        outs += engine.run()
+        runner = getattr(engine._runner, "_runner", engine._runner)
+        graphs = runner._graphs.values()
+        return outs, sum(each.graph.count for each in graphs)
+
+
+def _send_zeros(tokens):
+    with torch.inference_mode():
+        tokens.mul_(dist.get_rank() == 0)
 
 
 def stream(folder):
@@ -194,3 +237,70 @@ def load_with_patience(folder, seconds):
     """As if ranks had to come within so many seconds."""
     parallel.PATIENCE = seconds
     load(folder)
+
+
+def answer_on_gpus(name, run):
+    """An engine's answers; and do the GPUs share memory?"""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    paged = mp.PagedModel(load(name), 256, attention="triton")
+    with mp.Engine(paged, run=run, max_sequences=16, max_tokens=64) as engine:
+        for seed, (prompt, own) in enumerate(zip(PROMPTS, CONFIGS, strict=True)):
+            engine.add(prompt, own, seed=seed)
+        outs = engine.run()
+        for prompt in PROMPTS:
+            engine.add(prompt, config(9))
+        outs += engine.run()
+    return outs, ranks_memory(paged.device) is not None
+
+
+def sum_on_gpus(number=300, seed=0):
+    """Sums that differ from NCCL's, and how many there were.
+
+    Values are small whole numbers, so they are exact in every type. Half of the sums
+    are in a graph, which is replayed among the others.
+    """
+    parallel.connect()
+    device = torch.device("cuda", torch.cuda.current_device())
+    memory = ranks_memory(device)
+    dice, draw = Random(seed), torch.Generator(device).manual_seed(dist.get_rank())
+    most = memory.most_bytes
+    types = torch.bfloat16, torch.float16, torch.float32
+
+    def numbers(size, dtype):
+        x = torch.randint(-8, 9, (size,), device=device, generator=draw)
+        return x.to(dtype)
+
+    captured = [numbers(dice.randrange(1, 9000), types[n % 3]) for n in range(21)]
+    graph = torch.cuda.CUDAGraph()
+    memory.sum(captured[0])
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        results = [memory.sum(x) for x in captured]
+    differ, count = [], 0
+    for at in range(number):
+        dtype = types[at % 3]
+        size = 1 + int(most / dtype.itemsize * dice.random() ** 6)
+        x = numbers(min(size, most // dtype.itemsize), dtype)
+        pairs = [(x, memory.sum(x))]
+        if at % 3 == 0:
+            for each in captured:
+                each.copy_(numbers(len(each), each.dtype))
+            graph.replay()
+            pairs += zip(captured, [x.clone() for x in results], strict=True)
+        for given, ours in pairs:
+            right = given.clone()
+            dist.all_reduce(right)
+            count += 1
+            if not torch.equal(ours, right):
+                differ.append((str(given.dtype), len(given)))
+    return differ, count
+
+
+def serve_on_gpus_on_and_on(folder, run):
+    """Until it fails."""
+    paged = mp.PagedModel(load(folder), 256, attention="triton")
+    with mp.Engine(paged, run=run, max_sequences=16, max_tokens=64) as engine:
+        print(BEGUN, flush=True)
+        while True:
+            for prompt in PROMPTS:
+                engine.add(prompt, config(40))
+            engine.run()

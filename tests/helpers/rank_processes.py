@@ -9,6 +9,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import torch
+
 SECONDS = 60
 
 
@@ -20,10 +22,14 @@ class RankProcesses:
     What ranks print goes to a file, `ranks.printed()`.
     """
 
-    def __init__(self, count: int, folder: Path):
-        # Torch and transformers are imported once, for all ranks of all tests.
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["minipaged.engine.one_of_ranks"])
+    def __init__(self, count: int, folder: Path, seconds: float = SECONDS):
+        self.seconds = seconds  # in which a rank must answer
+        # Torch and transformers are imported once, for all ranks of all tests. But a
+        # process that was forked may not use a GPU that has been looked at before.
+        gpu = torch.cuda.is_available()
+        context = multiprocessing.get_context("spawn" if gpu else "forkserver")
+        if not gpu:
+            context.set_forkserver_preload(["minipaged.engine.one_of_ranks"])
         with socket.create_server(("localhost", 0)) as free:
             port = free.getsockname()[1]
         self.pipes, self.processes = [], []
@@ -45,7 +51,7 @@ class RankProcesses:
 
     def outcome(self, rank: int) -> tuple[Any, tuple[str, str, str] | None]:
         """What it returned there, or its error: type, text, traceback; waits for it."""
-        has_come = self.pipes[rank].poll(SECONDS)
+        has_come = self.pipes[rank].poll(self.seconds)
         assert has_come, f"rank {rank} does not answer: {self.printed()}"
         return self.pipes[rank].recv()
 

@@ -134,3 +134,30 @@ def test_weights_that_were_replaced_before_or_after_are_noticed(traced):
 def test_a_model_without_named_layers_is_compiled_whole():
     plain = torch.nn.Sequential(torch.nn.Linear(2, 2))
     assert compiled.layers_of(plain) == [plain]
+
+
+@pytest.mark.parametrize("name", ["qwen3", "gemma2"])
+def test_logits_are_written_to_their_place(traced, monkeypatch, name):
+    """gemma2 changes them once more, so its logits are copied there."""
+    copied = []
+    copy_to = torch.Tensor.copy_
+
+    def noting(tensor, other, **options):
+        copied.append(tensor.shape)
+        return copy_to(tensor, other, **options)
+
+    engine = engine_of(name)
+    runner = engine._runner
+    shape = runner._logits.shape
+    assert runner._last_layer.place is runner._logits
+    monkeypatch.setattr(torch.Tensor, "copy_", noting)
+    for prompt in PROMPTS:
+        engine.add(prompt, CONFIG)
+    outputs = engine.run()
+    monkeypatch.undo()
+    of_logits = [own for own in copied if own[1:] == shape[1:]]
+    assert bool(of_logits) == (name == "gemma2")
+    theirs = huggingface_generate(tiny_model(name), PROMPTS, CONFIG)
+    assert [out.sequences for out in outputs] == theirs
+    more = torch.ones(shape[0] + 1, runner.paged.model.config.hidden_size)
+    assert len(runner._last_layer(more)) == len(more)

@@ -51,6 +51,10 @@ class Checked:
         self.seen.append((len(plan.works), plan.num_tokens, len(plan.copies)))
         return kept
 
+    def arrays(self, plan, pending=None):
+        self.build(plan)
+        return self.kept.arrays(plan, pending)
+
 
 def run(checked, interrupted=(), **budget):
     """Requests of all kinds through one engine, step by step; their outputs."""

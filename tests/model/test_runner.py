@@ -169,9 +169,11 @@ def test_a_graph_has_as_many_rows_of_logits_as_there_may_be_sequences():
     runner = replaying(make(attention=replayable, max_sequences=16))._runner
     pool = runner.paged.pool
     sequence = Sequence(list(range(20)), BlockTable(pool))
+    sequence.table.append(20)
 
     def size_of(num_logits):
-        return runner._size_of(Plan([Work(None, sequence, 0, 20, num_logits)]), None)
+        plan = Plan([Work(None, sequence, 0, 20, num_logits)])
+        return runner._size_of(runner.inputs.arrays(plan), None)
 
     assert size_of(0) == size_of(1) == size_of(16) is not None
     assert size_of(17) is None
@@ -181,10 +183,11 @@ def test_with_guesses_there_are_graphs_for_many_logits_of_a_sequence():
     paged = mp.PagedModel(tiny_model("qwen3"), 64, 4, replayable)
     runner = ReplayingRunner(paged, 8, 96, num_guesses=3)
     sequence = Sequence(list(range(20)), BlockTable(paged.pool))
+    sequence.table.append(20)
 
     def size_of(*works):
         works = [Work(None, sequence, *numbers) for numbers in works]
-        return runner._size_of(Plan(works), None)
+        return runner._size_of(runner.inputs.arrays(Plan(works)), None)
 
     assert size_of((8, 12, 4)) == Size(8, 8, 1, rows_share=True)
     assert size_of((8, 12, 4), (3, 4, 1)) == Size(8, 8, 1, rows_share=True)
@@ -309,8 +312,10 @@ def test_unwritten_prompts_stay_within_the_model_s_positions():
     assert max(batch.positions.max() for batch in runner._eager_prompts()) == 99
     runner._load_kernels_of_prompts()
     for stop, is_replayed in ((100, True), (101, False)):
-        plan = Plan([Work(None, None, stop - 1, stop, 1)])
-        assert (runner._size_of(plan, None) is not None) == is_replayed
+        sequence = Sequence([5] * stop, BlockTable(runner.paged.pool))
+        sequence.table.append(stop)
+        arrays = runner.inputs.arrays(Plan([Work(None, sequence, stop - 1, stop, 1)]))
+        assert (runner._size_of(arrays, None) is not None) == is_replayed
 
 
 @pytest.mark.parametrize("size", [Size(8, 8, 1), Size(16, 16, 16)])

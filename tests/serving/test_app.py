@@ -228,6 +228,28 @@ def test_tokens_of_texts_and_texts_of_tokens(server):
     assert status == 400 and "1023" in error["message"]
 
 
+@pytest.mark.parametrize(
+    ("body", "param", "said"),
+    [
+        ({"prompt": 5}, "prompt", "prompt: Input should be a valid string"),
+        ({"prompt": "a", "x": 1}, "x", "x is no field that this server knows"),
+        ({"prompt": "a", "tools": [1]}, "tools", "tools is not supported"),
+        ({"messages": []}, "messages", "messages: List should have at least 1 item"),
+        (
+            {"messages": [{"role": "user", "content": 3}]},
+            "messages",
+            "messages.0.content must be text or text parts",
+        ),
+        ({}, "prompt", "prompt: Field required"),
+        ([], None, "the body must be a JSON object"),
+    ],
+)
+def test_tokenize_names_the_field_at_fault(server, body, param, said):
+    status, error = server.error("/tokenize", body)
+    assert (status, error["param"]) == (400, param)
+    assert error["message"].startswith(said)
+
+
 def test_messages_in_parts_and_an_answer_that_goes_on(server):
     parts = [{"type": "text", "text": "The capital"}, {"type": "text", "text": "of"}]
     asked = {"messages": [{"role": "user", "content": parts}]}

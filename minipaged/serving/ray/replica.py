@@ -11,8 +11,9 @@ from typing import Any
 
 from ray import serve
 
+from minipaged.serving.asking import Asking
 from minipaged.serving.command import make_host
-from minipaged.serving.messages import Abort, About, Add, Ask, News, Unpacker, pack
+from minipaged.serving.messages import Abort, About, Add, News, Unpacker, pack
 from minipaged.serving.ray.parts import Part, parts_of
 
 _log = logging.getLogger("ray.serve")
@@ -26,7 +27,7 @@ class Line(asyncio.Protocol):
         self._unpacker = Unpacker()
         self._numbers = count()
         self._parts: dict[int, asyncio.Queue[Part]] = {}
-        self._asked: dict[int, asyncio.Future] = {}
+        self._asking = Asking()
         self._is_closing = False
 
     async def serve(self, add: Add) -> AsyncIterator[Part]:
@@ -53,13 +54,7 @@ class Line(asyncio.Protocol):
 
     async def ask(self, what: str) -> Any:
         """What the engine's end answers between two steps."""
-        number = next(self._numbers)
-        answer = self._asked[number] = asyncio.get_running_loop().create_future()
-        self._transport.write(pack(Ask(number, what)))
-        try:
-            return await answer
-        finally:
-            del self._asked[number]
+        return await self._asking.ask(self._transport, next(self._numbers), what)
 
     def close(self) -> None:
         """End the engine."""
@@ -85,9 +80,7 @@ class Line(asyncio.Protocol):
         for number, part in parts_of(news).items():
             if number in self._parts:  # else its reader has left
                 self._parts[number].put_nowait(part)
-        for number, answer in news.answers.items():
-            if number in self._asked and not self._asked[number].done():
-                self._asked[number].set_result(answer)
+        self._asking.hear(news.answers)
 
 
 class Replica:
