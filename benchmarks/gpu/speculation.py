@@ -213,7 +213,7 @@ def time_line(engine: mp.Engine, *users: Any, **options: Any) -> dict[str, float
 def gpu_time(engine: mp.Engine, *users: Any, **options: Any) -> dict[str, float]:
     """Milliseconds of a step for which the GPU computes.
 
-    Once a profiler has run, the CPU launches slower for good.
+    It comes last: a profiler that has run may make later launches slower.
     """
     start(engine, *users, **options)
     with profile(activities=[ProfilerActivity.CUDA]) as seen:
