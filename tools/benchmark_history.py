@@ -381,6 +381,35 @@ def sixteen_cores() -> Question:
     )
 
 
+def guesses_read_first() -> Question:
+    report = stored("gpu-speculation-read-first")
+    return Question(
+        "Guesses on a GPU, each step read before the next",
+        ("gpu-speculation-read-first",),
+        "python -m benchmarks.gpu.speculation",
+        (
+            "users and guesses",
+            "tokens a second",
+            "times plain",
+            "a step, ms",
+            "of it GPU, ms",
+        ),
+        [
+            (
+                kind,
+                found["tokens_per_s"],
+                found.get("times_plain", ""),
+                found["wall_ms"],
+                found["gpu_ms"],
+            )
+            for kind, found in report.items()
+            if isinstance(found, dict) and "tokens_per_s" in found
+        ],
+        "An earlier version. All but *plain, 1* were measured after a profiler had "
+        "run, which may make later launches slower.",
+    )
+
+
 OTHERS = (
     before,
     batches_before,
@@ -391,6 +420,7 @@ OTHERS = (
     limits,
     latencies,
     l2_fetch,
+    guesses_read_first,
     ladder_on_an_h100,
     steps,
     sixteen_cores,

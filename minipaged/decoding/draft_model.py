@@ -9,7 +9,7 @@ from torch import Tensor
 
 from minipaged.decoding.draw import likeliest, probabilities_of, scores_of
 from minipaged.decoding.speculation import Speculation
-from minipaged.decoding.speculative import Speculating
+from minipaged.decoding.speculative import NOT_YET, Speculating
 from minipaged.decoding.strategy import Failed, Turn, or_failed
 from minipaged.decoding.written_blocks import Text, WrittenBlocks
 from minipaged.memory.kv_cache import KVCache
@@ -20,8 +20,6 @@ from minipaged.model.persistent_inputs import Pending, to_device
 from minipaged.model.positions import num_positions
 from minipaged.model.runner import Runner
 from minipaged.scheduling.plan import Plan, Work
-
-NOT_YET = -1  # stands for a guess that is made when its step is computed
 
 
 class DraftModel(Speculation):
@@ -35,6 +33,7 @@ class DraftModel(Speculation):
     """
 
     least_right = 0.3
+    guesses_on_device = True
 
     def __init__(self, paged: PagedModel, num_tokens: int = 4, *, tree: int = 1):
         """Guess so many tokens at a time.
@@ -58,6 +57,7 @@ class DraftModel(Speculation):
         self.paged = paged
         self.written = WrittenBlocks(paged.pool.block_size)
         self.num_positions = num_positions(paged.model.config) or float("inf")
+        self._unread = _Unread(self.written)
 
     def guess(self, tokens: list[int], count: int) -> list[list[int]]:
         """As many guesses as are wanted: they are made when the step is computed."""
@@ -106,11 +106,20 @@ class DraftModel(Speculation):
             return super().swap_space(cache, num_blocks)
         return _SwapSpaceOfBoth(cache, num_blocks, self)
 
-    def make_guesses(self, plan: Plan, runner: Runner) -> None:
-        """Put guesses in the place of NOT_YET, and keep up with prompts.
+    def num_ahead(self, length: int, count: int) -> int:
+        """As many as are wanted, if it has positions for them."""
+        return count if length + count <= self.num_positions else 0
+
+    def make_guesses(
+        self, plan: Plan, runner: Runner, pending: Pending | None = None
+    ) -> Pending | None:
+        """Guess for the sequences of this plan, and keep up with prompts.
 
         `runner` computes the small model's steps. Each begins before the CPU has read
-        the guesses of the step before, if these are the likeliest tokens.
+        the guesses of the step before, if these are the likeliest tokens. `pending`:
+        tokens that the large model has chosen, and that the CPU has not read yet.
+        Returns what is pending now: these tokens, and guesses. All other guesses are in
+        the texts.
         """
         with self.paged.alone():
             self.paged.cache.copy(plan.copies)
@@ -120,14 +129,22 @@ class DraftModel(Speculation):
             # In each round, those that still guess are the first.
             works.sort(key=lambda work: -_num_guesses(work))
             starts = {work: self._start_of(work) for work in works}
+            self._unread = _Unread(self.written, pending)
             drawn = self._rounds(works, starts, runner)
+            if works:
+                self.paged.refuse_replaced_weights()
         for work in works:
-            sequence = work.sequence
-            stop = sequence.num_known + max(0, _num_guesses(work) - 1)
-            tokens, block_ids = sequence.tokens, sequence.table.block_ids
-            self.written.note(tokens, block_ids, min(work.stop, stop), starts[work])
             of_work = drawn.get(work)
             work.request.strategy.drafted = of_work and torch.cat(of_work)
+            if not _is_ahead(work):
+                self._unread.note_later(work, starts[work])
+        if not self._unread.rounds:
+            self._unread.read()
+        return self._unread.of_step()
+
+    def read_guesses(self) -> None:
+        """Wait for guesses that are pending, and write them into the texts."""
+        self._unread.read()
 
     def _rounds(
         self, works: list[Work], starts: dict[Work, int], runner: Runner
@@ -138,41 +155,39 @@ class DraftModel(Speculation):
         them.
         """
         drawn: dict[Work, list[Tensor]] = {}
-        dice = {work: _same_dice(work) for work in works if _num_guesses(work)}
-        unread = _Unread()
-        for number in range(max(map(_num_guesses, works), default=0) or 1):
-            guessing = [work for work in works if _num_guesses(work) > number]
+        counts = {work: _num_guesses(work) for work in works}
+        dice = {work: _same_dice(work) for work in works if counts[work]}
+        unread = self._unread
+        for number in range(max(counts.values(), default=0) or 1):
+            guessing = [work for work in works if counts[work] > number]
             computing = guessing if number else works
             parts = [self._part(work, number, starts[work]) for work in computing]
             parts = [part for part in parts if part.num_tokens]
             if not parts:
                 break
-            _, logits = runner.compute(Plan(parts), unread.pending)
+            logits = runner.logits(Plan(parts), unread.of_round())
             logits = _last_rows(parts[: len(guessing)], logits)
-            best = likeliest(logits)
-            if all(_takes_the_best(work, number) for work in guessing):
-                unread.add(guessing, number, best)
-                continue
-            unread.read()
-            best = best.tolist()
+            unread.add(guessing, number, self.likeliest(logits))
             for row, work in enumerate(guessing):
-                guess, q = best[row], None
                 if not _takes_the_best(work, number):
                     own = logits[row : row + 1]
                     guess, q = _guess(work, number, own, dice[work])
-                _put(work, number, guess)
-                if q is not None:
-                    drawn.setdefault(work, []).append(q)
-        unread.read()
+                    _put(work, number, guess)
+                    if q is not None:
+                        drawn.setdefault(work, []).append(q)
         return drawn
+
+    def likeliest(self, logits: Tensor) -> Tensor:
+        """The guess of each row of the small model's logits; nothing waits."""
+        return likeliest(logits)
 
     def _follows(self, work: Work) -> bool:
         """Does the work belong to a prompt, or to guesses, of this speculation?"""
+        if not (_in_prompt(work) or _num_guesses(work)):
+            return False
         strategy = work.request.strategy
         is_ours = isinstance(strategy, Speculating) and strategy.speculation is self
-        in_prompt = work.start < work.sequence.num_prefill_tokens
-        wanted = in_prompt or _num_guesses(work) > 0
-        return is_ours and wanted and work.stop <= self.num_positions
+        return is_ours and work.stop <= self.num_positions
 
     def _start_of(self, work: Work) -> int:
         """Where the tokens begin that the small model lacks, or must compute again.
@@ -180,9 +195,17 @@ class DraftModel(Speculation):
         What comes after is not known until the step is over: it may be undone.
         """
         sequence = work.sequence
-        stop = min(work.stop, sequence.num_known)
-        tokens = sequence.tokens[:stop]
+        tokens = sequence.tokens
         block_ids = sequence.table.block_ids
+        if _is_ahead(work):
+            # The step in flight computes the newest token that is read. Its last guess
+            # was not computed, and it may be right: that is the token before.
+            stop = sequence.num_known
+            num_noted = max(0, stop - 2 * (1 + self.num_tokens))
+            self.written.note(tokens, block_ids, stop, num_noted)
+            return work.start - 1
+        stop = min(work.stop, sequence.num_known)
+        tokens = tokens[:stop]
         start = self.written.num_held(tokens, block_ids)
         if _num_guesses(work):
             start = min(start, stop - 1)  # its logits are wanted
@@ -196,11 +219,13 @@ class DraftModel(Speculation):
         logits if they are few, because there are graphs for such steps.
         """
         request, sequence = work[:2]
-        stop = min(work.stop, sequence.num_known + number)
-        num_logits = int(_num_guesses(work) > number)
+        num_guesses = _num_guesses(work)
+        newest = work.start if num_guesses else work.stop - 1
+        stop = newest + number + 1
+        num_logits = int(num_guesses > number)
         if number:
             start = stop - 1
-        elif num_logits and stop - start <= self.num_tokens:
+        elif num_logits and stop - start <= 1 + self.num_tokens:
             num_logits = stop - start
         return Work(request, sequence, start, stop, num_logits)
 
@@ -216,11 +241,17 @@ class DraftingRunner(Runner):
         self._draft = draft
         self.name = getattr(runner, "name", self.name)
         self.runs_ahead = getattr(runner, "runs_ahead", False)
+        self.num_guesses = draft.num_tokens
 
-    def compute(self, plan: Plan, *pending: Any) -> tuple[RaggedBatch, Tensor]:
+    def compute(
+        self, plan: Plan, pending: Pending | None = None
+    ) -> tuple[RaggedBatch, Tensor]:
         """As `Runner.compute`, once the guesses of the plan are made."""
-        self._draft.make_guesses(plan, self._own)
-        return self._runner.compute(plan, *pending)
+        pending = self._draft.make_guesses(plan, self._own, pending)
+        if getattr(self._runner, "takes_pending", False):
+            return self._runner.compute(plan, pending)
+        self._draft.read_guesses()
+        return self._runner.compute(plan)
 
     def close(self) -> None:
         """Close both runners."""
@@ -249,30 +280,107 @@ class _SwapSpaceOfBoth(SwapSpace):
 
 
 class _Unread:
-    """Guesses that lie on the device: the next round reads them there.
+    """Guesses that lie on the device: the next round reads them there, and the step.
 
-    Attributes: pending, those of the last round.
+    Attributes: rounds of guesses: whose, of which number, and the tokens.
     """
 
-    def __init__(self) -> None:
-        self.pending: Pending | None = None
-        self._rounds: list[tuple[list[Work], int, Tensor]] = []
+    def __init__(self, written: WrittenBlocks, newest: Pending | None = None):
+        """newest: the newest tokens, if the CPU has not read them either."""
+        self.rounds: list[tuple[list[Work], int, Tensor]] = []
+        self._newest = newest
+        self._written = written
+        self._to_note: list[tuple[Work, int]] = []
 
     def add(self, works: list[Work], number: int, tokens: Tensor) -> None:
-        """The guesses of this number, a token for each work."""
-        places = {work.sequence: place for place, work in enumerate(works)}
-        self.pending = Pending(tokens, places)
-        self._rounds.append((works, number, tokens))
+        """The guesses of this number, a token for each work.
+
+        They count only for works that take the likeliest.
+        """
+        taking = [n for n, work in enumerate(works) if _takes_the_best(work, number)]
+        if not taking:
+            return
+        if len(taking) < len(works):
+            works = [works[n] for n in taking]
+            (at,) = to_device([np.array(taking)], tokens.device)
+            tokens = tokens[at]
+        self.rounds.append((works, number, tokens))
+
+    def of_round(self) -> Pending | None:
+        """What is pending for the next round: the guesses of the last one.
+
+        At first the newest tokens, and those before them.
+        """
+        newest = self._newest
+        if self.rounds:
+            works, _, tokens = self.rounds[-1]
+            places = {work.sequence: [place] for place, work in enumerate(works)}
+            return Pending(tokens, places, self._back(works))
+        if newest is None or newest.with_before is None:
+            return newest
+        count = newest.tokens.shape[0]
+        places = {seq: [count + n, n] for seq, (n,) in newest.places.items()}
+        return Pending(newest.with_before.view(-1), places, newest.back)
+
+    def of_step(self) -> Pending | None:
+        """What is pending for the large model: newest tokens, and all guesses."""
+        newest = self._newest
+        if not self.rounds:
+            return newest
+        tokens: list[Tensor] = []
+        places: dict[Any, list[int]] = {}
+        count = 0
+        if newest is not None:
+            tokens.append(newest.tokens)
+            places |= newest.places
+            count = newest.tokens.shape[0]
+        for works, _, guesses in self.rounds:
+            for place, work in enumerate(works, count):
+                places[work.sequence] = [*places.get(work.sequence, []), place]
+            count += len(works)
+            tokens.append(guesses)
+        back = None
+        if newest is not None and newest.back is not None:
+            backs = [newest.back, *(self._back(works) for works, *_ in self.rounds)]
+            is_repeated = all([own is newest.back for own in backs])
+            back = newest.back if is_repeated else torch.cat(backs)
+        return Pending(torch.cat(tokens), places, back)
+
+    def _back(self, works: list[Work]) -> Tensor | None:
+        """By how many places these works are moved back; None if nothing is."""
+        newest = self._newest
+        if newest is None or newest.back is None:
+            return None
+        stay = newest.tokens.shape[0]
+        places = [newest.places.get(work.sequence, [stay])[0] for work in works]
+        if places == [*range(stay)]:
+            return newest.back
+        (at,) = to_device([np.array(places)], newest.back.device)
+        return torch.cat([newest.back, newest.back.new_zeros(1)])[at]
+
+    def note_later(self, work: Work, start: int) -> None:
+        """Once guesses are read, note what the small model has written from there."""
+        self._to_note.append((work, start))
 
     def read(self) -> None:
-        """Wait for them, and write them into the texts."""
-        if self._rounds:
-            tokens = iter(torch.cat([tokens for _, _, tokens in self._rounds]).tolist())
-            for works, number, _ in self._rounds:
+        """Wait for the guesses, and write them into the texts."""
+        if self.rounds:
+            tokens = iter(torch.cat([tokens for *_, tokens in self.rounds]).tolist())
+            for works, number, _ in self.rounds:
                 for work in works:
                     _put(work, number, next(tokens))
-        self._rounds.clear()
-        self.pending = None
+        self.rounds.clear()
+        for work, start in self._to_note:
+            sequence = work.sequence
+            stop = sequence.num_known + max(0, _num_guesses(work) - 1)
+            tokens, block_ids = sequence.tokens, sequence.table.block_ids
+            self._written.note(tokens, block_ids, min(work.stop, stop), start)
+        self._to_note.clear()
+
+
+def _is_ahead(work: Work) -> bool:
+    """Does it begin with a token that the CPU has not read yet?"""
+    return work.start >= len(work.sequence.tokens)
 
 
 def _put(work: Work, number: int, guess: int) -> None:
@@ -281,15 +389,20 @@ def _put(work: Work, number: int, guess: int) -> None:
 
 def _last_rows(parts: list[Work], logits: Tensor) -> Tensor:
     """The logits of the last token of each part."""
-    ends = np.cumsum([part.num_logits for part in parts], dtype=np.int64)
-    if len(ends) == len(logits):
-        return logits
-    (rows,) = to_device([ends - 1], logits.device)
+    counts = [part.num_logits for part in parts]
+    most = max(counts, default=1)
+    if sum(counts) == most * len(counts):  # as many each: a view
+        return logits[most - 1 : sum(counts) : most]
+    (rows,) = to_device([np.cumsum(counts, dtype=np.int64) - 1], logits.device)
     return logits[rows]
 
 
 def _num_guesses(work: Work) -> int:
-    return max(0, work.stop - max(work.start, work.sequence.num_known))
+    return 0 if _in_prompt(work) else work.num_tokens - 1
+
+
+def _in_prompt(work: Work) -> bool:
+    return work.start < work.sequence.num_prefill_tokens
 
 
 def _takes_the_best(work: Work, number: int) -> bool:

@@ -28,6 +28,21 @@ class Sampling(Strategy):
         self.options = options
         self.generator = generator
 
+    @property
+    def runs_ahead(self) -> bool:
+        """May its next step be computed before the CPU has read this one's tokens?
+
+        Not if a seed or processors need them: see `engine.ahead` (appendix D).
+        """
+        return self.generator is None and self.options.batch_key is not None
+
+    def tokens_ahead(self, request: Request) -> int | None:
+        """How many tokens the next step may compute that only the device knows by then.
+
+        With 0, the request alone waits until they are read; with None, all requests do.
+        """
+        return 1
+
     @classmethod
     def choose(cls, turns: list[Turn], logits: Tensor) -> list["Chosen | Failed"]:
         """The next token of every sample of these requests.

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from minipaged.decoding.pace import Pace
 from minipaged.errors import require_counts
 from minipaged.memory.kv_cache import KVCache
 from minipaged.memory.swap_space import SwapSpace
@@ -21,6 +22,12 @@ class Speculation:
     # token costs, beside a step of one token.
     least_right = 0.05
 
+    # Does it guess where the tokens are, on the device, before the CPU has read them?
+    guesses_on_device = False
+
+    # Whether guessing pays for all texts together; of an engine whose steps run ahead.
+    pace: Pace | None = None
+
     def __init__(self, num_tokens: int, num_branches: int = 1):
         """So many tokens are guessed at a time, at most, by each of the branches."""
         require_counts(num_tokens=num_tokens, tree=num_branches)
@@ -38,6 +45,18 @@ class Speculation:
         An empty list if there is nothing to guess from.
         """
         raise NotImplementedError
+
+    def new_pace(self) -> Pace:
+        """A clock for the steps of an engine, which must have it as an observer."""
+        self.pace = Pace()
+        return self.pace
+
+    def num_ahead(self, length: int, count: int) -> int:
+        """How many tokens, `count` at most, it can guess after so many unread ones."""
+        return 0
+
+    def read_guesses(self) -> None:
+        """Write guesses that lie on the device into the texts, if there are any."""
 
     def runner(self, runner: Any, paged: Any) -> Any:
         """What computes the steps of `paged`: this runner, unless a model guesses."""

@@ -1,7 +1,7 @@
 """Appendix E: sampling whose tokens are guessed, and checked several in a step."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,6 +21,14 @@ from minipaged.scheduling.guesses import (
 )
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.sequence import Sequence
+
+NOT_YET = -1  # stands for a guess that only the device knows
+
+
+class RightTokens(NamedTuple):
+    """A choice that was made on the device: the right guesses, and the token after."""
+
+    tokens: list[int]
 
 
 class Speculating(GuessedWorks, Sampling):
@@ -57,6 +65,42 @@ class Speculating(GuessedWorks, Sampling):
         return self.generator is None and self.options.batch_key is not None
 
     @property
+    def runs_ahead(self) -> bool:
+        """As Sampling's, if the device can tell which guesses are right."""
+        guesses_alone = self.guesses_ahead or not self.speculation.guesses_on_device
+        return super().runs_ahead and self.num_branches == 1 and guesses_alone
+
+    @property
+    def guesses_ahead(self) -> bool:
+        """May its next tokens be guessed, too, before the CPU has read this step's?"""
+        draws = self.options.do_sample or self.options.processors
+        return self.speculation.guesses_on_device and not draws
+
+    def tokens_ahead(self, request: Request) -> int | None:
+        """The next token, and guesses after it, as if all guesses before were right.
+
+        What guesses from a text must wait for the text, and all others wait with it: if
+        some requests went on alone, each step would serve half of them.
+        """
+        (answer,) = request.answers
+        length = len(answer.tokens)
+        num_unsure = length - answer.num_known
+        may_guess = self._may_guess()
+        if not self.guesses_ahead and may_guess:
+            return None
+        room = request.max_computed - length
+        if room < 1 and num_unsure:
+            return 0  # it may be shorter, and want more
+        if not may_guess:
+            return 1
+        count = self.speculation.num_ahead(length + 1, min(self.num_guesses, room - 1))
+        if count < 1:
+            return 1
+        # After a pause, a draft model must see what was said meanwhile.
+        was_followed = num_unsure or answer.num_computed == answer.num_prefill_tokens
+        return 1 + count if was_followed else 0
+
+    @property
     def draws_guesses(self) -> bool:
         """May a draft model draw its guesses, too, and say how likely they were?"""
         is_alone = self.num_branches == self.options.num_sequences == 1
@@ -70,6 +114,8 @@ class Speculating(GuessedWorks, Sampling):
         shown to processors that read the text: that text never was. So these requests
         draw one row after the other, and wait for the device.
         """
+        for own in {turn.request.strategy.speculation for turn in turns}:
+            own.read_guesses()
         chosen = {}
         together = []
         rows = []
@@ -96,12 +142,32 @@ class Speculating(GuessedWorks, Sampling):
             self._follow(turn, choice)
         else:
             super().apply(turn, choice)
-        if request.live and self._worth.allows():
-            for answer in request.live:
+        waiting = []
+        for answer in request.answers:
+            if answer.finish_reason is not None:
+                continue
+            if answer.num_pending:  # the next step has guesses, on the device
+                answer.guess([NOT_YET] * answer.num_pending)
+                answer.num_pending = 0
+            elif answer.num_uncomputed:
+                waiting.append(answer)
+        if waiting and self._may_guess():
+            for answer in waiting:
                 self._guess(request, answer)
+
+    def _may_guess(self) -> bool:
+        """Does guessing pay, for this text and for all? It is asked once a step."""
+        pace = self.speculation.pace
+        return (pace is None or pace.allows) and self._worth.allows()
 
     def _follow(self, turn: Turn, choice: Any) -> None:
         request = turn.request
+        if isinstance(choice, RightTokens):
+            (answer,) = request.answers
+            *right, _ = choice.tokens  # where only the device has known them so far
+            known = answer.num_known
+            answer.tokens[known : known + len(right)] = right
+            return self._extend(request, answer, answer, choice.tokens)
         first_row = {}
         row = turn.rows.start
         for sequence in computed(request.live):
@@ -113,10 +179,7 @@ class Speculating(GuessedWorks, Sampling):
             followed = or_failed(follow, branches, token_at)
             if isinstance(followed, Failed):
                 return request.fail(followed.reason)
-            branch, tokens = followed
-            if NO_TOKEN in tokens:
-                return request.fail(NO_TOKEN_DRAWN)
-            self._extend(request, answer, branch, tokens)
+            self._extend(request, answer, *followed)
 
     def _token_at(
         self, turn: Turn, choice: Any, first_row: dict[Sequence, int]
@@ -139,6 +202,8 @@ class Speculating(GuessedWorks, Sampling):
         self, request: Request, answer: Sequence, branch: Sequence, tokens: list[int]
     ) -> None:
         """Append these tokens, all but the last guessed, up to the end of the text."""
+        if NO_TOKEN in tokens:
+            return request.fail(NO_TOKEN_DRAWN)
         # Only stop strings look at more than the last token, and a copy takes time.
         text = answer.tokens[: answer.num_known] if self.options.stop_test else []
         room = request.max_new_tokens - answer.num_new
@@ -159,9 +224,12 @@ class Speculating(GuessedWorks, Sampling):
         if any(num_guesses):
             self._worth.note(max(num_guesses), num_right)
             request.observers.verified(answer, sum(num_guesses), num_right)
-        settle(request, answer, branch, num_right)
-        if count > num_right:
+        end = answer.num_known + count
+        settle(request, answer, branch, len(tokens) - 1)
+        if count == len(tokens):
             answer.append(token)
+        else:  # the blocks come back when nothing is in flight
+            del answer.tokens[end:]
         if reason is not None:
             answer.end(reason)
 

@@ -185,6 +185,7 @@ def with_speculation(runner: Any, paged: PagedModel, speculation: Any) -> Any:
             "speculation must be an mp.PromptLookup or an mp.DraftModel, got "
             f"{speculation!r:.60}"
         )
+    speculation.pace = None  # an earlier engine's
     return speculation.runner(runner, paged)
 
 

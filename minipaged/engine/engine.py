@@ -146,6 +146,8 @@ class Engine(Observer, Unpicklable):
         sizes = sizes_of_steps(max_sequences, max_tokens, speculation)
         self._runner = self._make_runner(run, sizes, speculation)
         self._steps = make_steps(self._runner, self.scheduler)
+        if speculation is not None and self._runner.runs_ahead:
+            watching.append(speculation.new_pace())
         self.streams: dict[Request, Stream] = {}
         self._numbers = count()  # of requests, in the order of `add`
         self._places = count()  # of requests, in the order in which they wait

@@ -49,6 +49,7 @@ class FixedInputs:
         longest = max(
             len(numbers) + size.rows * width for size, numbers in self._empty.items()
         )
+        self._places: dict[Size, tuple[RaggedBatch, torch.Tensor]] = {}
         whole = {"dtype": torch.int64, "device": device}
         # A step's numbers, then its tables, which are no wider than the step needs.
         with torch.inference_mode(False):  # so that any mode may write to them
@@ -91,31 +92,44 @@ class FixedInputs:
         """
         num_rows, width = (0, 0) if arrays is None else arrays.block_tables.shape
         empty = self._empty[size]
-        sent = host_memory(len(empty) + num_rows * width, self._device)
-        numbers = sent.numpy()[: len(empty)]
-        numbers[:] = empty
+        count = empty.size
+        sent = host_memory(count + num_rows * width, self._device)
+        numbers = sent.numpy()
+        numbers[:count] = empty
         if arrays is not None:
-            tables = sent.numpy()[len(empty) :]
-            tables[:] = arrays.block_tables.reshape(-1)
+            numbers[count:] = arrays.block_tables.reshape(-1)
             start = 0
             for part, length in zip(_in_order(arrays), self._lengths(size)):  # noqa: B905
-                numbers[start : start + len(part)] = part
+                numbers[start : start + part.size] = part
                 start += length
             numbers[start + arrays.pending_at] = arrays.pending_from
-        self._packet[: len(sent)].copy_(sent, non_blocking=True)
-        sent_tables = self._packet[len(empty) : len(sent)].view(num_rows, width)
+        self._packet[: numbers.size].copy_(sent, non_blocking=True)
+        sent_tables = self._packet[count : numbers.size].view(num_rows, width)
         # Tables of other rows are not read: the contexts are 0.
         self._tables[:num_rows, :width].copy_(sent_tables)
         if pending is not None:
-            self._pending[: len(pending.tokens)].copy_(pending.tokens)
+            self._pending[: pending.tokens.shape[0]].copy_(pending.tokens)
+
+    def move_back(self, size: Size, back: torch.Tensor, block_size: int) -> None:
+        """Move pending tokens of the step that was sent: see `Pending.back`."""
+        from minipaged.model.moved_back import move_pending_back  # appendix E
+
+        if size not in self._places:
+            tokens, *_, pending_from = self._parts(size)
+            self._places[size] = self._around(tokens, size, block_size), pending_from
+        move_pending_back(*self._places[size], back, block_size)
 
     def batch(self, size: Size, block_size: int) -> RaggedBatch:
         """A batch that reads the places; captured once, it is right for every step."""
-        parts = self._parts(size)
-        tokens, positions, slots, contexts, starts, logits_at, pending_from = parts
+        tokens, *_, pending_from = self._parts(size)
         pending = self._pending[pending_from.clamp(min=0)]
+        tokens = torch.where(pending_from < 0, tokens, pending.clamp(min=0))
+        return self._around(tokens, size, block_size)
+
+    def _around(self, tokens: torch.Tensor, size: Size, block_size: int) -> RaggedBatch:
+        _, positions, slots, contexts, starts, logits_at, _ = self._parts(size)
         return RaggedBatch(
-            tokens=torch.where(pending_from < 0, tokens, pending.clamp(min=0)),
+            tokens=tokens,
             positions=positions,
             slots=slots,
             block_tables=self._tables[: size.rows],

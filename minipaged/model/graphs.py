@@ -17,6 +17,7 @@ from minipaged.model.placed_linear import PlacedLinear
 from minipaged.model.positions import num_positions
 from minipaged.model.runner import Run, Runner, why_no_graphs
 from minipaged.progress import progress_bar
+from minipaged.scheduling.plan import Plan
 
 ROWS = 8  # if a step decodes, its graph has a multiple of so many rows
 
@@ -87,7 +88,7 @@ class GraphRunner(Runner):
         rows = self._max_rows + ROWS
         numbers = _up_to(self._most, self._prompt_tokens)
         self._prompts = [Size(n, rows, n) for n in numbers]
-        self._num_guesses = num_guesses
+        self.num_guesses = num_guesses
         most = min(self._most, max_sequences * (1 + num_guesses))
         numbers = _up_to(most, self._guess_tokens) if num_guesses else []
         self._guesses = [Size(n, n, 1, rows_share=True) for n in numbers]
@@ -112,7 +113,7 @@ class GraphRunner(Runner):
         """A runner of this kind for another model; eager, if that has no graphs."""
         if why_no_graphs(paged):
             return Runner(paged)
-        return type(self)(paged, self._max_rows, self._most, self._num_guesses)
+        return type(self)(paged, self._max_rows, self._most, self.num_guesses)
 
     def _allocate(self) -> None:
         self._fixed = FixedInputs(
@@ -130,22 +131,47 @@ class GraphRunner(Runner):
     ) -> tuple[RaggedBatch, Tensor]:
         """As `Runner.compute_arrays`; a replay, if there is a graph for this step."""
         size = self._size_of(arrays, pending)
+        block_size = self.paged.pool.block_size
         if size is None:
-            batch = arrays.on_device(self.paged.device, copies, pending)
+            batch = arrays.on_device(self.paged.device, block_size, copies, pending)
             if self.paged.attention == self._attention:
                 # As in graphs: for other lengths, kernels would have to be compiled.
                 batch.min_context_length = 1
-                batch.max_context_length = self._width * self.paged.pool.block_size
+                batch.max_context_length = self._width * block_size
             return batch, self.forward(batch)
+        arrays = self._replay(size, arrays, copies, pending)
+        self.paged.refuse_replaced_weights()  # while the GPU computes
+        batch = without_padding(self._graphs[size].batch, arrays, copies)
+        return batch, self._logits[: arrays.logits_at.size]
+
+    def logits(self, plan: Plan, pending: Pending | None = None) -> Tensor:
+        """As `compute`, for those who do not look at the batch.
+
+        They must call `refuse_replaced_weights`, but not after each of several steps.
+        """
+        arrays = self.inputs.arrays(plan, pending)
+        size = self._size_of(arrays, pending)
+        if size is None:
+            return self.compute_arrays(arrays, plan.copies, pending)[1]
+        arrays = self._replay(size, arrays, plan.copies, pending)
+        return self._logits[: arrays.logits_at.size]
+
+    def _replay(
+        self,
+        size: Size,
+        arrays: StepArrays,
+        copies: list[tuple[int, int]],
+        pending: Pending | None,
+    ) -> StepArrays:
+        """Send the step, and launch its graph; returns the step as it was sent."""
         if size.rows_share:
             arrays = arrays.with_a_row_for_each_token()
         self._fixed.send(size, arrays, pending)
-        graph, batch = self._graphs[size]
+        if pending is not None and pending.back is not None:
+            self._fixed.move_back(size, pending.back, self.paged.pool.block_size)
         self.paged.cache.copy(copies)
-        graph.replay()
-        self.paged.refuse_replaced_weights()  # while the GPU computes
-        batch = without_padding(batch, arrays, copies)
-        return batch, self._logits[: len(arrays.logits_at)]
+        self._graphs[size].graph.replay()
+        return arrays
 
     def _size_of(self, arrays: StepArrays, pending: Pending | None) -> Size | None:
         """The smallest size that holds this step; None if it has to run eagerly."""
@@ -154,7 +180,7 @@ class GraphRunner(Runner):
         num_sequences = len(arrays.context_lengths)
         if (
             arrays.max_context_length > self._longest
-            or (pending is not None and len(pending.tokens) > self._max_rows)
+            or (pending is not None and pending.tokens.shape[0] > self._most_logits)
             or self.paged.attention != self._attention  # it may be exchanged
         ):
             return None
@@ -221,6 +247,10 @@ class GraphRunner(Runner):
         prompts = self._eager_prompts()
         for batch in progress_bar(prompts, desc="load prompts' kernels", unit=" times"):
             self.forward(batch)
+        if self._guesses:
+            stays = torch.zeros(1, dtype=torch.int64, device=self.paged.device)
+            self._fixed.send(self._guesses[0])
+            self._fixed.move_back(self._guesses[0], stays, self.paged.pool.block_size)
 
     def _eager_prompts(self) -> list[RaggedBatch]:
         """Prompts with many new tokens, and with few: their kernels differ."""

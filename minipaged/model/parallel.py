@@ -138,11 +138,14 @@ class LeadingRunner(Runner):
     ) -> tuple[RaggedBatch, Tensor]:
         """As `Runner.compute`, on all ranks."""
         arrays = self.inputs.arrays(plan, pending)
-        num_pending = 0 if pending is None else len(pending.tokens)
+        sent = []
+        if pending is not None:
+            sent = [x for x in (pending.tokens, pending.back) if x is not None]
         with self.paged.ranks.waiting():
-            self.paged.ranks.tell("compute", arrays, plan.copies, num_pending)
-            if pending is not None:
-                broadcast(pending.tokens)
+            lengths = [len(tensor) for tensor in sent]
+            self.paged.ranks.tell("compute", arrays, plan.copies, lengths)
+            for tensor in sent:
+                broadcast(tensor)
             return self._runner.compute_arrays(arrays, plan.copies, pending)
 
     def like(self, paged: PagedModel) -> Runner:
@@ -155,7 +158,7 @@ class LeadingRunner(Runner):
 
 
 def broadcast(tokens: Tensor) -> None:
-    """Bring rank 0's tokens to all ranks, from GPU to GPU: the CPU goes on at once."""
+    """Bring rank 0's numbers to all ranks, from GPU to GPU: the CPU goes on at once."""
     with torch.inference_mode():
         dist.broadcast(tokens, src=0)
 
@@ -165,16 +168,19 @@ def doing(runner: Runner) -> dict[str, Callable[..., Any]]:
     paged = runner.paged
 
     def compute(
-        arrays: StepArrays, copies: list[tuple[int, int]], num_pending: int
+        arrays: StepArrays, copies: list[tuple[int, int]], lengths: list[int]
     ) -> None:
+        """lengths: of the pending tokens, and of how far they are moved back."""
         pending = None
         with paged.ranks.waiting():
-            if num_pending:
-                with torch.inference_mode():
-                    size = {"dtype": torch.int64, "device": paged.device}
-                    tokens = torch.empty(num_pending, **size)
-                pending = Pending(tokens, {})
-                broadcast(tokens)
+            with torch.inference_mode():
+                size = {"dtype": torch.int64, "device": paged.device}
+                sent = [torch.empty(length, **size) for length in lengths]
+            for tensor in sent:
+                broadcast(tensor)
+            if sent:
+                tokens, *back = sent
+                pending = Pending(tokens, {}, *back)
             runner.compute_arrays(arrays, copies, pending)
 
     return {

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import chain
+from itertools import accumulate, chain
 from typing import NamedTuple
 
 import numpy as np
@@ -12,12 +12,21 @@ from minipaged.model.inputs import RaggedBatch
 from minipaged.scheduling.plan import Plan
 from minipaged.scheduling.sequence import Sequence
 
+_FEW = 16  # new tokens of a sequence: fewer are quicker in a list than in an array
+
 
 class Pending(NamedTuple):
-    """Tokens that the last step has chosen, and that the CPU has not read yet."""
+    """Tokens that the last step has chosen, and that the CPU has not read yet.
+
+    With guesses (appendix E), a sequence has several, and they may have to be computed
+    at places before those of the plan.
+    """
 
     tokens: torch.Tensor  # [N] int64; -1 where none could be drawn
-    places: Mapping[Sequence, int]  # of each sequence's token
+    places: Mapping[Sequence, list[int]]  # of each sequence's tokens, the newest last
+    # By how many places each is moved back. It may be shorter than N: then it repeats.
+    back: torch.Tensor | None = None
+    with_before: torch.Tensor | None = None  # [2, N]: these, and the tokens before
 
 
 class StepArrays(NamedTuple):
@@ -75,6 +84,7 @@ class StepArrays(NamedTuple):
     def on_device(
         self,
         device: torch.device,
+        block_size: int,
         copies: list[tuple[int, int]],
         pending: Pending | None = None,
     ) -> RaggedBatch:
@@ -84,6 +94,13 @@ class StepArrays(NamedTuple):
         if pending:
             pending_at, pending_from = tensors[7:]
             batch.tokens[pending_at] = pending.tokens[pending_from].clamp(min=0)
+            if pending.back is not None:
+                from minipaged.model.moved_back import move_back  # appendix E
+
+                back = torch.zeros_like(batch.tokens)
+                back[pending_at] = pending.back[pending_from % len(pending.back)]
+                move_back(batch, back, block_size)
+                batch.min_context_length = 1
         return batch
 
 
@@ -107,7 +124,9 @@ class PersistentInputs:
 
         Tokens that are `pending` are copied into it on the device.
         """
-        return self.arrays(plan, pending).on_device(self._device, plan.copies, pending)
+        arrays = self.arrays(plan, pending)
+        block_size = plan.works[0].sequence.table.pool.block_size
+        return arrays.on_device(self._device, block_size, plan.copies, pending)
 
     def arrays(self, plan: Plan, pending: Pending | None = None) -> StepArrays:
         """The batch as arrays, before they are brought to the device."""
@@ -118,16 +137,17 @@ class PersistentInputs:
         longest = max(stops)
         block_tables = self._tables[numbers, : -(-longest // block_size)]
         texts = [sequence.tokens for sequence in sequences]
-        # A sequence has one pending token at most, and that token is a work alone. It
-        # is not in the text yet, or a negative number stands for it.
-        alone = []
+        # Pending tokens are the last of a work. They are not in the text yet, or a
+        # negative number stands for them.
+        pending_from: list[int] = []
+        unread: list[tuple[int, int]] = []  # works, and how many of their tokens
         if pending is not None:
-            ends = enumerate(zip(stops, texts, strict=True))
-            alone = [
-                index
-                for index, (stop, text) in ends
-                if stop > len(text) or text[stop - 1] < 0
-            ]
+            ends = enumerate(zip(starts, stops, texts, strict=True))
+            for index, (start, stop, text) in ends:
+                if stop > len(text) or text[stop - 1] < 0:
+                    count = _num_unread(text, start, stop)
+                    pending_from += pending.places[sequences[index]][-count:]
+                    unread.append((index, count))
         if sum(stops) - sum(starts) == len(rows):  # one token each, as in most steps
             # From lists, because a call of numpy costs as much as to make a list.
             last = zip(texts, starts, strict=True)
@@ -145,18 +165,34 @@ class PersistentInputs:
             logits_at = [index for index, count in enumerate(wanted) if count]
         else:
             contexts = np.array(stops)
-            lengths = np.subtract(stops, starts)
-            query_starts = np.concatenate([[0], lengths.cumsum()])
-            ends = query_starts[1:]
-            count = int(ends[-1])
-            most_new = int(lengths.max())
-            parts = (w.sequence.tokens[w.start : w.stop] or (0,) for w in plan.works)
+            lengths = [stop - start for start, stop in zip(starts, stops, strict=True)]
+            query_starts = np.array([0, *accumulate(lengths)])
+            most_new = max(lengths)
+            count = int(query_starts[-1])
+            parts = [
+                text[start:stop] + [0] * (stop - max(start, len(text)))
+                for text, start, stop in zip(texts, starts, stops, strict=True)
+            ]
             tokens = np.fromiter(chain.from_iterable(parts), np.int64, count)
-            row = np.arange(len(rows)).repeat(lengths)
-            positions = np.arange(count) + (contexts - ends).repeat(lengths)
-            blocks = block_tables[row, positions // block_size]
-            slots = blocks * block_size + positions % block_size
-            logits_at = chain.from_iterable(map(range, ends - wanted, ends))
+            if most_new <= _FEW:
+                places = [*map(range, starts, stops)]
+                slots = [
+                    row.block_ids[at // block_size] * block_size + at % block_size
+                    for row, own in zip(rows, places, strict=True)
+                    for at in own
+                ]
+                positions, slots = np.array(
+                    [*chain.from_iterable(places), *slots], dtype=np.int64
+                ).reshape(2, -1)
+            else:
+                row = np.arange(len(rows)).repeat(lengths)
+                shift = contexts - query_starts[1:]
+                positions = np.arange(count) + shift.repeat(lengths)
+                blocks = block_tables[row, positions // block_size]
+                slots = blocks * block_size + positions % block_size
+            ends = query_starts[1:].tolist()
+            firsts = [end - num for end, num in zip(ends, wanted, strict=True)]
+            logits_at = chain.from_iterable(map(range, firsts, ends))
         return StepArrays(
             tokens=tokens,
             positions=positions,
@@ -165,10 +201,8 @@ class PersistentInputs:
             context_lengths=contexts,
             query_starts=query_starts,
             logits_at=np.array([*logits_at], dtype=np.int64),
-            pending_at=query_starts[1:][alone] - 1,
-            pending_from=np.array(
-                [pending.places[sequences[index]] for index in alone], dtype=np.int64
-            ),
+            pending_at=_last_of(query_starts, unread),
+            pending_from=np.array(pending_from, dtype=np.int64),
             max_query_length=most_new,
             min_context_length=min(stops),
             max_context_length=longest,
@@ -205,6 +239,23 @@ class PersistentInputs:
             self._free = list(range(2 * count - 1, count - 1, -1))
         self._rows[sequence] = row = _Row(self._free.pop())
         return row
+
+
+def _num_unread(text: list[int], start: int, stop: int) -> int:
+    """How many of the tokens up to `stop` are not read yet."""
+    known = min(stop, len(text))
+    while known > start and text[known - 1] < 0:
+        known -= 1
+    return stop - max(start, known)
+
+
+def _last_of(query_starts: np.ndarray, works: list[tuple[int, int]]) -> np.ndarray:
+    """The places of the last tokens of works, each (index, how many), in a batch."""
+    if all([count == 1 for _, count in works]):
+        return query_starts[1:][[index for index, _ in works]] - 1
+    ends = ((int(query_starts[index + 1]), count) for index, count in works)
+    places = chain.from_iterable(range(end - count, end) for end, count in ends)
+    return np.array([*places], dtype=np.int64)
 
 
 def to_device(arrays: list[np.ndarray], device: torch.device) -> list[torch.Tensor]:

@@ -25,6 +25,8 @@ class Runner:
 
     name: Run = "eager"
     runs_ahead = False
+    takes_pending = True  # tokens that the CPU has not read yet
+    num_guesses = 0  # of a sequence, that a step checks
 
     def __init__(self, paged: PagedModel):
         """Nothing is computed yet."""
@@ -52,11 +54,16 @@ class Runner:
     ) -> tuple[RaggedBatch, Tensor]:
         """As `compute`, a step that was packed into arrays: by another rank, say.
 
-        Of `pending`, the tokens alone are read. A runner that replays graphs overrides
+        Of `pending`, tensors alone are read. A runner that replays graphs overrides
         this.
         """
-        batch = arrays.on_device(self.paged.device, copies, pending)
+        block_size = self.paged.pool.block_size
+        batch = arrays.on_device(self.paged.device, block_size, copies, pending)
         return batch, self.forward(batch)
+
+    def logits(self, plan: Plan, pending: Pending | None = None) -> Tensor:
+        """The logits alone, as `compute` returns them; weights may go unchecked."""
+        return self.compute(plan, pending)[1]
 
     def forward(self, batch: RaggedBatch) -> Tensor:
         """The logits of this batch, which holds all that a step needs, copies included.

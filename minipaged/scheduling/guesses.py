@@ -31,16 +31,20 @@ class GuessedWorks(NextWorks):
         `start=8`, `stop=12` and `num_logits=4`.
         """
         works = super().next_works(request, limit + len(request.drafts))
-        if works and works[0].sequence in request.drafts:
+        if not works:
+            return []
+        if works[0].sequence in request.drafts:
             return []  # the answer is in a plan in flight
+        if len(works) == 1 and works[0].stop == works[0].sequence.num_tokens:
+            return works  # as most while guessing pauses
         while len(works) > limit:
             works.pop()
         spare = limit - len(works)
         longer = []
         for work in works:
-            tokens = work.sequence.tokens
-            stop = min(len(tokens), work.stop + spare)
-            del tokens[stop:]
+            sequence = work.sequence
+            stop = min(sequence.num_tokens, work.stop + spare)
+            sequence.drop_from(stop)
             spare -= stop - work.stop
             longer.append(work._replace(stop=stop, num_logits=stop - work.start))
         return longer
@@ -96,7 +100,7 @@ def follow(
 
 def computed(branches: "Iterable[Sequence]") -> "list[Sequence]":
     """Those whose guesses were computed: there may have been no room for all."""
-    return [branch for branch in branches if not branch.num_uncomputed]
+    return [one for one in branches if one.num_computed >= len(one.tokens)]
 
 
 def settle(

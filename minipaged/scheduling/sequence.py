@@ -19,7 +19,8 @@ class Sequence:
         self.num_prompt_tokens = len(prompt)
         # Those that its prefill computes; after a restart, generated ones too.
         self.num_prefill_tokens = len(prompt)
-        self.num_pending = 0  # chosen on the device, and not read yet
+        # Chosen on the device, and not read yet; with the guesses after them.
+        self.num_pending = 0
         self.guesses_from: int | None = None  # tokens from this position on are guesses
         self.table = table  # None: it has not started, or its blocks were given back
         self.finish_reason: str | None = None  # why it ended: "stop", "length", ...
@@ -69,12 +70,23 @@ class Sequence:
         """Keep the first `count` guesses; drop the others, and their blocks.
 
         For example, the tokens are [7, 8, 9], all computed, and 8 and 9 are guesses.
-        `accept(1)` leaves [7, 8], and room for two tokens in the table.
+        `accept(1)` leaves [7, 8], and room for two tokens in the table. If the next
+        step is planned already, its tokens keep their room, a place further in front.
         """
-        del self.tokens[self.num_known + count :]  # a second `accept()` deletes nothing
+        end = self.num_known + count
+        num_wrong = min(len(self.tokens), self.num_computed) - end  # that have room
+        del self.tokens[end:]  # a second `accept()` deletes nothing
         self.guesses_from = None
-        if self.num_computed > len(self.tokens):
-            self.table.truncate(len(self.tokens))
+        if num_wrong > 0:
+            self.table.truncate(self.table.num_tokens - num_wrong)
+
+    def drop_from(self, stop: int) -> None:
+        """Drop the tokens from this position on, which are guesses without room."""
+        excess = self.num_tokens - stop
+        if self.num_pending:
+            self.num_pending -= excess
+        elif excess > 0:
+            del self.tokens[stop:]
 
     def fork(self) -> "Sequence":
         """A second sequence with the same past. Its blocks are shared, not copied."""

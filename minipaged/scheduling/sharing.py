@@ -66,8 +66,11 @@ class PrefixSharing:
         """
         request, sequence, start, stop, _ = work
         # Fewer tokens, if it was truncated since, or aborted before the last was read;
-        # and no guesses.
-        stop = min(stop, sequence.num_computed, sequence.num_known)
+        # and no guesses. The newest token was chosen in this step, and is computed in
+        # the next. If that is in flight, a wrong guess may still lie in the slot.
+        in_prompt = start < sequence.num_prefill_tokens
+        num_written = sequence.num_known - (not in_prompt)
+        stop = min(stop, sequence.num_computed, num_written)
         if request.drops_sequences:
             stop = min(stop, len(request.prompt))
         size = self._cache.pool.block_size

@@ -449,18 +449,18 @@ def test_no_room_for_a_step_is_said_with_what_to_lower(wrap):
 class NotPending(StepsAhead):
     """Wrong: does not count what is chosen and not read yet."""
 
-    def _start(self):
-        super()._start()
-        for flight in self._flights:
-            for work in flight.plan.works:
-                work.sequence.num_pending = 0
+    def _may_start_ahead(self):
+        may = super()._may_start_ahead()
+        for work in self._flights[-1].plan.works:
+            work.sequence.num_pending = 0
+        return may
 
 
 class OfRows(PendingChoices):
     """Wrong: the next step takes the tokens by its own rows, not by whose they are."""
 
-    def __init__(self, turns, logits):
-        super().__init__(turns, logits)
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
         first = [self.pending.tokens[0]] * len(self.pending.tokens)
         if first:
             self.pending = Pending(torch.stack(first), self.pending.places)

@@ -255,14 +255,41 @@ def test_interrupted_at_any_line(way, number, tree):
     check_idle(engine)
 
 
-def test_a_request_that_guesses_does_not_run_ahead():
-    """Its next step depends on what is accepted; requests beside it do run ahead."""
+def test_who_guesses_from_a_text_waits_for_it():
+    """The device tells which guesses are right; but others are made from the text."""
     engine = make(speculation=knowing(), **ROOM)
     warm = config(9, do_sample=True, top_k=1)
     guessing = engine.add(PROMPTS[0], warm).request
     assert isinstance(guessing.strategy, Speculating)
-    assert not may_run_ahead(guessing)
-    assert may_run_ahead(engine.add(PROMPTS[0], warm, logprobs=1).request)
+    assert may_run_ahead(guessing)
+    assert guessing.strategy.tokens_ahead(guessing) is None
+    beside = engine.add(PROMPTS[0], warm, logprobs=1).request
+    assert may_run_ahead(beside) and beside.strategy.tokens_ahead(beside) == 1
+    assert not may_run_ahead(engine.add(PROMPTS[0], warm, seed=1).request)
+
+
+@pytest.mark.parametrize("way", [steps_ahead, replaying])
+def test_while_guessing_pauses_steps_run_ahead(way):
+    """Then an engine is as fast as without speculation."""
+    guesses = knowing(own=config(60), forgets=1.0)
+    guesses.least_right = 0.5
+    engine = way(make(attention=replayable, speculation=guesses, **ROOM))
+    started = []
+    engine.scheduler.observers.append(Started(engine.scheduler, started))
+    engine.add(PROMPTS[0], config(60))
+    (out,) = engine.run()
+    check([out], answers(own=config(60))[:1])
+    assert started.count(2) > 40 and engine.stats.num_drafts > 3
+
+
+class Started(mp.Observer):
+    """How many steps are in flight when one is planned, it included."""
+
+    def __init__(self, scheduler, counts):
+        self.scheduler, self.counts = scheduler, counts
+
+    def planned(self, plan):
+        self.counts.append(len(self.scheduler.in_flight))
 
 
 def test_the_next_step_is_under_way_while_the_engine_tells_what_is_new():

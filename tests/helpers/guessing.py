@@ -1,7 +1,10 @@
 """Guesses of somebody who knows the right answers, and forgets parts of them."""
 
+from functools import cache
 from random import Random
 
+from benchmarks.cpu.speculation_exact import noisy as with_noise
+from helpers.tiny_models import tiny_model
 from minipaged.decoding.speculation import Speculation
 
 
@@ -30,3 +33,9 @@ class Knowing(Speculation):
 
     def _forget(self, guesses, share):
         return [(t + 1) % 100 if self.draw.random() < share else t for t in guesses]
+
+
+@cache
+def noisy(noise):
+    """The tiny model, with noise in its weights: a draft model that is often right."""
+    return with_noise(tiny_model("qwen3"), noise)

@@ -84,7 +84,7 @@ def remembers_lists(undo):
     BEGIN(undo)
     pool, prefix = undo._scheduler.pool, undo._scheduler.prefix_cache
     undo.old = [each.copy() for each in free_blocks(pool)]
-    undo.old_contents = prefix and prefix._contents.copy()
+    undo.old_contents = None if prefix is None else prefix._contents.copy()
 
 
 def restores_the_index(undo):
@@ -218,7 +218,27 @@ def lets_guesses_grow(strategy, request, limit):
     return GUESSED(strategy, request, max(limit, 100))
 
 
+def publishes_the_newest(sharing, work):
+    """Wrong: in the newest token's slot, a wrong guess may lie until the next step."""
+    sequence = work.sequence
+    shorter, sequence.num_prefill_tokens = sequence.num_prefill_tokens, 10**9
+    try:
+        return PUBLISH(sharing, work)
+    finally:
+        sequence.num_prefill_tokens = shorter
+
+
+def takes_the_next_step_back(sequence, count=0):
+    """Wrong: wrong guesses are dropped, and the room of the next step with them."""
+    del sequence.tokens[sequence.num_known + count :]
+    sequence.guesses_from = None
+    if sequence.num_computed > len(sequence.tokens):
+        sequence.table.truncate(len(sequence.tokens))
+
+
 WRONG = {
+    "publishes the newest": [(PrefixSharing, "_publish", publishes_the_newest)],
+    "takes the next back": [(Sequence, "accept", takes_the_next_step_back)],
     "keeps its own": [(scheduling_machine, "settle", keeps_its_own_blocks)],
     "forgets forks": [(scheduling_machine, "settle", forgets_forks_without_room)],
     "counts no forks": [(GuessedWorks, "blocks_at_most", NextWorks.blocks_at_most)],
@@ -263,5 +283,5 @@ WRONG = {
 def test_the_driver_rejects(monkeypatch, name):
     for where, method, wrong in WRONG[name]:
         monkeypatch.setattr(where, method, wrong)
-    with pytest.raises((AssertionError, OutOfBlocks, ValueError)):
+    with pytest.raises((AssertionError, IndexError, OutOfBlocks, ValueError)):
         run_operations(seed=1, count=40_000)

@@ -1,0 +1,53 @@
+"""Appendix E: as moved_back.py, in one launch, where each row has one token."""
+
+import torch
+from torch import Tensor
+
+from minipaged.attention.kernels.setup import tl, triton
+from minipaged.model.inputs import RaggedBatch
+
+_TOKENS = 128  # of a program
+
+
+@triton.jit(do_not_specialize=["num_back", "num_tokens", "table_stride"])
+def _move_back_kernel(
+    positions,  # [T]
+    slots,  # [T]
+    contexts,  # [T]: each row has one token
+    block_tables,  # [T, M]
+    pending_from,  # [T]
+    back,  # [N]
+    num_back,
+    num_tokens,
+    table_stride,
+    block_size,
+    TOKENS: tl.constexpr,
+):
+    token = tl.program_id(0) * TOKENS + tl.arange(0, TOKENS)
+    is_token = token < num_tokens
+    place = tl.load(pending_from + token, mask=is_token, other=-1)
+    moved = tl.load(back + place % num_back, mask=place >= 0, other=0)
+    must_move = moved > 0
+    position = tl.load(positions + token, mask=must_move, other=0) - moved
+    context = tl.load(contexts + token, mask=must_move, other=0) - moved
+    number = position // block_size
+    block = tl.load(
+        block_tables + token * table_stride + number, mask=must_move, other=0
+    )
+    slot = block * block_size + position % block_size
+    tl.store(positions + token, position, mask=must_move)
+    tl.store(contexts + token, context, mask=must_move)
+    tl.store(slots + token, slot, mask=must_move)
+
+
+def move_back_rows(
+    batch: RaggedBatch, pending_from: Tensor, back: Tensor, block_size: int
+) -> None:
+    """As `move_back`; back: of pending tokens; pending_from: which is each, or -1."""
+    count = len(batch.positions)
+    with torch.cuda.device_of(back):
+        _move_back_kernel[triton.cdiv(count, _TOKENS),](
+            batch.positions, batch.slots, batch.context_lengths, batch.block_tables,
+            pending_from, back, back.shape[0], count, batch.block_tables.stride(0),
+            block_size, TOKENS=_TOKENS,
+        )  # fmt: skip
