@@ -66,7 +66,7 @@ class Pace(Observer):
         works = [w for w in plan.works if w.start >= w.sequence.num_prefill_tokens]
         if not works or len(works) < len(plan.works):
             return
-        self.note(seconds, tokens_of(plan) / len(works), len(works))
+        self.note(seconds, tokens_of_step(plan) / len(works), len(works))
 
     def restore_counts(self, saved: Any) -> None:
         """A step was undone: its time says nothing."""
@@ -151,6 +151,6 @@ class _Measured:
         self.pace = mean / times[len(times) // 4]
 
 
-def tokens_of(plan: "Plan") -> int:
+def tokens_of_step(plan: "Plan") -> int:
     """How many tokens a step that decodes has brought."""
     return sum([max(0, w.sequence.num_known - w.start - 1) for w in plan.works])
