@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from helpers.apart import run_in_a_thread
 from helpers.http_serving import pocket
 from minipaged.serving.events import Events
 from minipaged.serving.forms import ChatForm, CompletionForm, Piece
@@ -40,7 +41,7 @@ def told(form, pieces, options):
     async def receive():
         await asyncio.Event().wait()
 
-    asyncio.run(Events(Spoken(pieces), form, options)({}, receive, send))
+    run_in_a_thread(Events(Spoken(pieces), form, options), {}, receive, send)
     *lines, last, nothing = b"".join(sent).decode().split("\n\n")
     assert (last, nothing) == ("data: [DONE]", "")
     return [json.loads(line.removeprefix("data: ")) for line in lines]

@@ -29,7 +29,7 @@ PLACES = (
           "BlockTables", "memory/block_table.py"),
     Place("hashes of prefixes", "3", "--enable-prefix-caching", "prefix_cache_hits",
           "v1/core/kv_cache_utils.py", "hash_block_tokens", "memory/prefix_cache.py"),
-    Place("which free block goes first (chosen as here)", "3", "", "",
+    Place("which free block goes first (chosen nearly as here)", "3", "", "",
           "v1/core/kv_cache_utils.py", "FreeKVCacheBlockQueue",
           "memory/cached_blocks.py"),
     Place("beams (there without copies: each step asks anew, and finds the prefix)",
