@@ -170,14 +170,10 @@ def check_engine(
         prefix_cache.check_attached()
 
 
-def with_speculation(runner: Any, paged: PagedModel, speculation: Any) -> Any:
-    """What computes the steps if this speculation guesses; None guesses nothing.
-
-    Raises TypeError for anything else, and ValueError for a draft model that does not
-    go with `paged`.
-    """
+def check_speculation(speculation: Any) -> None:
+    """Raise TypeError for what does not guess; None guesses nothing."""
     if speculation is None:
-        return runner
+        return
     from minipaged.decoding.speculation import Speculation  # appendix E
 
     if not isinstance(speculation, Speculation):
@@ -185,6 +181,17 @@ def with_speculation(runner: Any, paged: PagedModel, speculation: Any) -> Any:
             "speculation must be an mp.PromptLookup or an mp.DraftModel, got "
             f"{speculation!r:.60}"
         )
+
+
+def with_speculation(runner: Any, paged: PagedModel, speculation: Any) -> Any:
+    """What computes the steps if this speculation guesses; None guesses nothing.
+
+    Raises as `check_speculation`, and ValueError for a draft model that does not go
+    with `paged`.
+    """
+    check_speculation(speculation)
+    if speculation is None:
+        return runner
     speculation.pace = None  # an earlier engine's
     return speculation.runner(runner, paged)
 

@@ -18,6 +18,7 @@ from minipaged.decoding.known_configs import KnownConfigs
 from minipaged.decoding.own_processors import Processor
 from minipaged.engine.arguments import (
     check_engine,
+    check_speculation,
     make_requests,
     with_speculation,
 )
@@ -127,6 +128,7 @@ class Engine(Observer, Unpicklable):
         """
         check_engine(paged, None, prefix_cache)
         check_parts(observers, clock, tokenizer)
+        check_speculation(speculation)
         max_tokens, max_sequences = limits_that_fit(
             max_tokens, max_sequences, tokens_of_sequence(speculation)
         )

@@ -521,8 +521,11 @@ def test_a_request_whose_forks_can_never_fit_is_told():
 def test_what_is_no_speculation_is_refused():
     paged = mp.PagedModel(tiny_model("qwen3"), 64, 4)
     for wrong in (10, "lookup", mp.PromptLookup):
-        with pytest.raises(TypeError, match=re.escape("mp.PromptLookup or an mp.Dr")):
+        said = re.escape("mp.PromptLookup or an mp.Dr")
+        with pytest.raises(TypeError, match=said):
             mp.generate(paged, PROMPTS, speculation=wrong)
+        with pytest.raises(TypeError, match=said):
+            mp.Engine(paged, speculation=wrong)
     for name in ("num_tokens", "max_ngram", "tree"):
         with pytest.raises(ValueError, match=name):
             mp.PromptLookup(**{name: 0})
