@@ -1117,18 +1117,27 @@ def two_gpus() -> Question:
             for what, pair in asked.items()
         ]
     one, two = report["one"], report["two"]
+    steps = [
+        next(line for line in way["time_line"] if line["num_sequences"] == 256)
+        for way in (one, two)
+    ]
+    in_sums = steps[1]["kernels_ms"]["_sum_kernel"]
     is_same = "All ranks had the same tokens. " * two["same_on_all_ranks"]
     return Question(
         "What does a second GPU bring, if two share a model?",
         ("gpu-ranks",),
-        "python -m benchmarks.gpu.ranks --parts one two --out gpu-ranks.json",
+        "python -m benchmarks.gpu.ranks --parts one two --time-lines "
+        "--out gpu-ranks.json",
         ("Llama-3.1-8B's shape, bfloat16", "one H200", "two H200s", "ratio"),
         rows,
         "256 requests are there at once; prompts and answers have 100 to 1,024 tokens, "
         "drawn at temperature 0.6. The lone user's prompt has "
         f"{number(two['lone']['prompt'])} tokens. Two GPUs are two ranks: each has "
         "half of the heads and weights, and in every step they exchange the sums "
-        f"[of the next table](#{anchor(sums().asked)}). {is_same}With a pool of the "
+        f"[of the next table](#{anchor(sums().asked)}). If 256 users decode, a step "
+        f"takes {number(steps[0]['wall_ms'])} ms on one GPU, and "
+        f"{number(steps[1]['wall_ms'])} ms on two; sums over the ranks take "
+        f"{number(in_sums)} ms of these. {is_same}With a pool of the "
         "same size, one GPU alone needs at most "
         f"{number(one['peak_gb'])} GB, and each of two {number(two['peak_gb'])} GB. "
         "The bars that were set before: 1.5 times the tokens a second, and 0.75 of the "
