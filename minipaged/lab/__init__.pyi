@@ -87,6 +87,7 @@ from .plots.copying import plot_copying as plot_copying
 from .plots.curves import plot_paging_cost as plot_paging_cost
 from .plots.cuts import plot_cuts as plot_cuts
 from .plots.drafts import plot_drafts as plot_drafts
+from .plots.drawn import plot_drawn as plot_drawn
 from .plots.evictions import plot_evictions as plot_evictions
 from .plots.fixed_places import plot_fixed_places as plot_fixed_places
 from .plots.fork import plot_fork as plot_fork
@@ -111,6 +112,7 @@ from .plots.load import plot_load as plot_load
 from .plots.load import plot_present as plot_present
 from .plots.machine import plot_gpu as plot_gpu
 from .plots.memory_map import plot_memory_map as plot_memory_map
+from .plots.merged import plot_merged as plot_merged
 from .plots.merges import plot_merges as plot_merges
 from .plots.miscounted import plot_miscounted as plot_miscounted
 from .plots.moved import plot_copies as plot_copies
