@@ -116,6 +116,7 @@ from .plots.merged import plot_merged as plot_merged
 from .plots.merges import plot_merges as plot_merges
 from .plots.miscounted import plot_miscounted as plot_miscounted
 from .plots.moved import plot_copies as plot_copies
+from .plots.moved_back import plot_moved_back as plot_moved_back
 from .plots.multiprocessors import plot_multiprocessors as plot_multiprocessors
 from .plots.neighbour import plot_neighbour as plot_neighbour
 from .plots.number_line import plot_number_line as plot_number_line
@@ -165,6 +166,7 @@ from .plots.tape import plot_tape as plot_tape
 from .plots.tiles import plot_tiles as plot_tiles
 from .plots.tiles import tiles_of as tiles_of
 from .plots.token_times import plot_token_times as plot_token_times
+from .plots.tree_mask import plot_tree_mask as plot_tree_mask
 from .plots.turns import plot_turns as plot_turns
 from .plots.two_tables import plot_two_tables as plot_two_tables
 from .plots.two_ways import plot_two_ways as plot_two_ways
