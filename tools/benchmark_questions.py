@@ -1095,6 +1095,56 @@ def sums() -> Question:
     )
 
 
+def two_gpus() -> Question:
+    report = stored("gpu-ranks")
+    peers = {"minipaged": ("one", "two"), "vLLM": ("vllm_one", "vllm")}
+    rows = []
+    for name, ways in peers.items():
+        if not all("tokens_per_s" in report.get(way, {}) for way in ways):
+            continue
+        one, two = (report[way] for way in ways)
+        asked = {
+            "tokens a second": [way["tokens_per_s"] for way in (one, two)],
+            "a lone user's next token, ms": [
+                way["lone"]["next_token_ms"] for way in (one, two)
+            ],
+            "her first token, ms": [
+                way["lone"]["first_token_ms"] for way in (one, two)
+            ],
+        }
+        rows += [
+            (f"{name}: {what}", *pair, pair[1] / pair[0])
+            for what, pair in asked.items()
+        ]
+    one, two = report["one"], report["two"]
+    steps = [
+        next(line for line in way["time_line"] if line["num_sequences"] == 256)
+        for way in (one, two)
+    ]
+    in_sums = steps[1]["kernels_ms"]["_sum_kernel"]
+    is_same = "All ranks had the same tokens. " * two["same_on_all_ranks"]
+    return Question(
+        "What does a second GPU bring, if two share a model?",
+        ("gpu-ranks",),
+        "python -m benchmarks.gpu.ranks --parts one two --time-lines "
+        "--out gpu-ranks.json",
+        ("Llama-3.1-8B's shape, bfloat16", "one H200", "two H200s", "ratio"),
+        rows,
+        "256 requests are there at once; prompts and answers have 100 to 1,024 tokens, "
+        "drawn at temperature 0.6. The lone user's prompt has "
+        f"{number(two['lone']['prompt'])} tokens. Two GPUs are two ranks: each has "
+        "half of the heads and weights, and in every step they exchange the sums "
+        f"[of the next table](#{anchor(sums().asked)}). If 256 users decode, a step "
+        f"takes {number(steps[0]['wall_ms'])} ms on one GPU, and "
+        f"{number(steps[1]['wall_ms'])} ms on two; sums over the ranks take "
+        f"{number(in_sums)} ms of these. {is_same}With a pool of the "
+        "same size, one GPU alone needs at most "
+        f"{number(one['peak_gb'])} GB, and each of two {number(two['peak_gb'])} GB. "
+        "The bars that were set before: 1.5 times the tokens a second, and 0.75 of the "
+        "lone user's time.",
+    )
+
+
 ON_A_GPU = (
     decode,
     decode_over_peers,
@@ -1105,6 +1155,7 @@ ON_A_GPU = (
     rungs,
     engine,
     servers,
+    two_gpus,
     sums,
     first,
     eight_bits,
