@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from minipaged.scheduling.preemption import PreemptingScheduler
 
 
-# Requests that an engine starts in a step. It costs the CPU as much as to decode for
-# about twice as many sequences. Only prompts of a few tokens meet this limit: for
-# others, `max_tokens` is less.
+# Requests that an engine starts in a step at most. To start one costs the CPU about as
+# much as a step costs it for three sequences that decode. If a step computes up to
+# 2,048 tokens, only prompts of fewer than 32 tokens, or found in a cache, meet this.
 MAX_STARTS = 64
 
 

@@ -30,8 +30,8 @@ class PreemptingScheduler(Scheduler):
     The K and V of a preempted request are computed again (recompute). With a
     `swap_space`, they are stored there meanwhile (swap), if it has room.
 
-    To start a request costs the CPU as much as to decode some tokens. So if hundreds of
-    short prompts came at once, those that run would wait long for their next token.
+    To start a request takes the CPU as long as some decoded tokens. So if hundreds of
+    short prompts came at once, running requests would wait long for their next token.
     With `max_starts`, a step starts so many requests at most, and the next step others.
 
     Source: PagedAttention paper, section 4.5.
