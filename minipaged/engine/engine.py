@@ -272,8 +272,9 @@ class Engine(Observer, Unpicklable):
     def step(self) -> bool:
         """Let arrived requests in, and compute a step; is there more to do?
 
-        It does nothing while all requests are still to arrive. An exception leaves
-        every request as it was before, but waiting to start again.
+        It does nothing while all requests are still to arrive. Python's garbage
+        collector waits while the step is made. An exception leaves every request as it
+        was before, but waiting to start again.
         Raises OutOfBlocks if others hold so many blocks that no request can go on, and
         ValueError if the model has changed since it was wrapped. Weights written
         through `.data` are noticed when no request runs, or by `run`.
