@@ -71,8 +71,9 @@ class Engine(Observer, Unpicklable):
     `run` answers what there is; `serve` goes on until `stop`, in a thread of its own.
     It may be used from several threads, and `add` and `abort` in signal handlers. A
     step that raises, Ctrl-C included, is undone: no text changes, and requests that ran
-    start again. Blocks come back when the engine is closed, by `with mp.Engine(...)` or
-    `close`, or when the program has dropped the engine and all of its streams.
+    start again. Python's garbage collector waits for the end of a step. Blocks come
+    back when the engine is closed, by `with mp.Engine(...)` or `close`, or when the
+    program has dropped the engine and all of its streams.
 
     Attributes: paged; scheduler; stats; streams (of unfinished requests, in the order
     of `add`).
@@ -272,9 +273,8 @@ class Engine(Observer, Unpicklable):
     def step(self) -> bool:
         """Let arrived requests in, and compute a step; is there more to do?
 
-        It does nothing while all requests are still to arrive. Python's garbage
-        collector waits while the step is made. An exception leaves every request as it
-        was before, but waiting to start again.
+        It does nothing while all requests are still to arrive. An exception leaves
+        every request as it was before, but waiting to start again.
         Raises OutOfBlocks if others hold so many blocks that no request can go on, and
         ValueError if the model has changed since it was wrapped. Weights written
         through `.data` are noticed when no request runs, or by `run`.
