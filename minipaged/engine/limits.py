@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from minipaged.scheduling.preemption import PreemptingScheduler
 
 
-# Requests that an engine starts in a step at most. To start one costs the CPU about as
-# much as a step costs it for three sequences that decode. If a step computes up to
-# 2,048 tokens, only prompts of fewer than 32 tokens, or found in a cache, meet this.
+# Requests that an engine starts in a step at most. To start a request takes the CPU
+# about as long as to decode for two. If a step computes up to 2,048 tokens, only
+# prompts of fewer than 32 tokens meet this limit, or those that are found in a cache.
 MAX_STARTS = 64
 
 
