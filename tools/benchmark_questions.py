@@ -880,7 +880,10 @@ def first() -> Question:
     middle, longest = [
         median(step[n] for start in bursts for step in start["step_ms"]) for n in (0, 1)
     ]
-    ratio = median(start["longest_over_median_step"] for start in bursts)
+    ratio, before = (
+        median(start["longest_over_median_step"] for start in each["arrivals"])
+        for each in (host, others[0])
+    )
     return Question(
         "Is the first batch of a kind slower than later ones?",
         ("first-batches",),
@@ -895,8 +898,8 @@ def first() -> Question:
         "answered none, and its batches were timed without `gc.freeze()`. When 512 "
         f"requests come at once while 128 decode, the longest of 60 steps takes "
         f"{number(longest)} ms, and the median {number(middle)} ms: {number(ratio)} "
-        "times as long. Even later batches of a kind differ by up to "
-        f"{spread:.0%}.",
+        f"times as long ({number(before)} times by the version before, on its host). "
+        f"Even later batches of a kind differ by up to {spread:.0%}.",
     )
 
 
