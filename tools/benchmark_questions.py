@@ -874,26 +874,32 @@ def first() -> Question:
         )
         for kind, rate in kinds.items()
     ]
-    later = [host[kind]["seconds"][1:] for kind in kinds]
-    spread = max(max(each) / min(each) for each in later) - 1
-    middle, longest = host["arrivals"]["step_ms"]
+    seconds = [each for kind in kinds for each in host[kind]["seconds"]]
+    spread = max(max(later) / min(later) for _, *later in seconds) - 1
+    bursts = host["arrivals"]
+    middle, longest = [
+        median(step[n] for start in bursts for step in start["step_ms"]) for n in (0, 1)
+    ]
+    ratio, before = (
+        median(start["longest_over_median_step"] for start in each["arrivals"])
+        for each in (host, others[0])
+    )
     return Question(
         "Is the first batch of a kind slower than later ones?",
         ("first-batches",),
-        "python -m benchmarks.gpu.first_batches",
+        "python -m benchmarks.gpu.first_batches --starts 3",
         (
             "first over later rate, compiled",
-            "this version",
-            "an earlier version",
-            "the same, on another host",
+            *(each["column"] for each in (host, *others)),
         ),
         rows,
         "At the start, kernels are compiled and requests of every kind are answered "
-        f"once, which takes {number(host['start_s'])} s. The earlier version answered "
-        "none, and its batches were timed without `gc.freeze()`. When 512 requests "
-        f"come at once while 128 decode, the longest of 60 steps takes "
-        f"{number(longest)} ms, and the median {number(middle)} ms. This host has a "
-        f"slow CPU: even later batches of a kind differ by up to {spread:.0%}.",
+        f"once, which takes {number(host['start_s'][0])} s. The earlier version "
+        "answered none, and its batches were timed without `gc.freeze()`. When 512 "
+        f"requests come at once while 128 decode, the longest of 60 steps takes "
+        f"{number(longest)} ms, and the median {number(middle)} ms: {number(ratio)} "
+        f"times as long ({number(before)} times by the version before, on its host). "
+        f"Even later batches of a kind differ by up to {spread:.0%}.",
     )
 
 

@@ -214,6 +214,7 @@ class GraphRunner(Runner):
                     batch = self._forward(size)
                 finally:
                     graph.capture_end()
+                graph.replay()  # the first replay brings the graph to the GPU
                 self._graphs[size] = Graph(graph, batch)
         stream.wait_stream(side_stream)
         self._load_kernels_of_prompts()

@@ -12,8 +12,6 @@ from minipaged.model.inputs import RaggedBatch
 from minipaged.scheduling.plan import Plan
 from minipaged.scheduling.sequence import Sequence
 
-_FEW = 16  # new tokens of a sequence: fewer are quicker in a list than in an array
-
 
 class Pending(NamedTuple):
     """Tokens that the last step has chosen, and that the CPU has not read yet.
@@ -174,22 +172,11 @@ class PersistentInputs:
                 for text, start, stop in zip(texts, starts, stops, strict=True)
             ]
             tokens = np.fromiter(chain.from_iterable(parts), np.int64, count)
-            if most_new <= _FEW:
-                places = [*map(range, starts, stops)]
-                slots = [
-                    row.block_ids[at // block_size] * block_size + at % block_size
-                    for row, own in zip(rows, places, strict=True)
-                    for at in own
-                ]
-                positions, slots = np.array(
-                    [*chain.from_iterable(places), *slots], dtype=np.int64
-                ).reshape(2, -1)
-            else:
-                row = np.arange(len(rows)).repeat(lengths)
-                shift = contexts - query_starts[1:]
-                positions = np.arange(count) + shift.repeat(lengths)
-                blocks = block_tables[row, positions // block_size]
-                slots = blocks * block_size + positions % block_size
+            row = np.arange(len(rows)).repeat(lengths)
+            shift = contexts - query_starts[1:]
+            positions = np.arange(count) + shift.repeat(lengths)
+            blocks = block_tables[row, positions // block_size]
+            slots = blocks * block_size + positions % block_size
             ends = query_starts[1:].tolist()
             firsts = [end - num for end, num in zip(ends, wanted, strict=True)]
             logits_at = chain.from_iterable(map(range, firsts, ends))
