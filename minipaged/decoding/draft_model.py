@@ -158,16 +158,25 @@ class DraftModel(Speculation):
         counts = {work: _num_guesses(work) for work in works}
         dice = {work: _same_dice(work) for work in works if counts[work]}
         unread = self._unread
-        for number in range(max(counts.values(), default=0) or 1):
+        stay_there = all([_takes_the_best(work, 0) for work in works])
+        last = max(max(counts.values(), default=0) - 1, 0)
+        for number in range(last + 1):
             guessing = [work for work in works if counts[work] > number]
-            computing = guessing if number else works
-            parts = [self._part(work, number, starts[work]) for work in computing]
-            parts = [part for part in parts if part.num_tokens]
-            if not parts:
-                break
-            logits = runner.logits(Plan(parts), unread.of_round())
-            logits = _last_rows(parts[: len(guessing)], logits)
+            logits = None
+            if number and stay_there:
+                chosen = unread.rounds[-1][2]
+                logits = runner.next_logits(chosen[: len(guessing)])
+            if logits is None:
+                computing = guessing if number else works
+                parts = [self._part(work, number, starts[work]) for work in computing]
+                parts = [part for part in parts if part.num_tokens]
+                if not parts:
+                    break
+                pending = unread.of_round()
+                logits = runner.last_logits(Plan(parts), pending, last - number)
             unread.add(guessing, number, self.likeliest(logits))
+            if stay_there:
+                continue
             for row, work in enumerate(guessing):
                 if not _takes_the_best(work, number):
                     own = logits[row : row + 1]
@@ -385,16 +394,6 @@ def _is_ahead(work: Work) -> bool:
 
 def _put(work: Work, number: int, guess: int) -> None:
     work.sequence.tokens[work.sequence.num_known + number] = guess
-
-
-def _last_rows(parts: list[Work], logits: Tensor) -> Tensor:
-    """The logits of the last token of each part."""
-    counts = [part.num_logits for part in parts]
-    most = max(counts, default=1)
-    if sum(counts) == most * len(counts):  # as many each: a view
-        return logits[most - 1 : sum(counts) : most]
-    (rows,) = to_device([np.cumsum(counts, dtype=np.int64) - 1], logits.device)
-    return logits[rows]
 
 
 def _num_guesses(work: Work) -> int:

@@ -114,10 +114,15 @@ class FixedInputs:
         """Move pending tokens of the step that was sent: see `Pending.back`."""
         from minipaged.model.moved_back import move_pending_back  # appendix E
 
-        if size not in self._places:
-            tokens, *_, pending_from = self._parts(size)
-            self._places[size] = self._around(tokens, size, block_size), pending_from
-        move_pending_back(*self._places[size], back, block_size)
+        move_pending_back(*self._place(size, block_size), back, block_size)
+
+    def advance(
+        self, size: Size, chosen: torch.Tensor, length: int, block_size: int
+    ) -> None:
+        """From the step that was sent, make the next one: see `advanced.advance`."""
+        from minipaged.model.advanced import advance  # appendix E
+
+        advance(*self._place(size, block_size), chosen, length, block_size)
 
     def batch(self, size: Size, block_size: int) -> RaggedBatch:
         """A batch that reads the places; captured once, it is right for every step."""
@@ -125,6 +130,13 @@ class FixedInputs:
         pending = self._pending[pending_from.clamp(min=0)]
         tokens = torch.where(pending_from < 0, tokens, pending.clamp(min=0))
         return self._around(tokens, size, block_size)
+
+    def _place(self, size: Size, block_size: int) -> tuple[RaggedBatch, torch.Tensor]:
+        """The places of a step's numbers, and of the places of its pending tokens."""
+        if size not in self._places:
+            tokens, *_, pending_from = self._parts(size)
+            self._places[size] = self._around(tokens, size, block_size), pending_from
+        return self._places[size]
 
     def _around(self, tokens: torch.Tensor, size: Size, block_size: int) -> RaggedBatch:
         _, positions, slots, contexts, starts, logits_at, _ = self._parts(size)

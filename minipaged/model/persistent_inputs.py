@@ -128,14 +128,19 @@ class PersistentInputs:
         block_size = plan.works[0].sequence.table.pool.block_size
         return arrays.on_device(self._device, block_size, plan.copies, pending)
 
-    def arrays(self, plan: Plan, pending: Pending | None = None) -> StepArrays:
-        """The batch as arrays, before they are brought to the device."""
+    def arrays(
+        self, plan: Plan, pending: Pending | None = None, num_more: int = 0
+    ) -> StepArrays:
+        """The batch as arrays, before they are brought to the device.
+
+        num_more: of how many later tokens of each sequence the blocks are wanted, too.
+        """
         block_size = plan.works[0].sequence.table.pool.block_size
         _, sequences, starts, stops, wanted = zip(*plan.works, strict=True)
         rows = [self._update(sequence) for sequence in sequences]
         numbers = np.array([row.number for row in rows])
         longest = max(stops)
-        block_tables = self._tables[numbers, : -(-longest // block_size)]
+        block_tables = self._tables[numbers, : -(-(longest + num_more) // block_size)]
         texts = [sequence.tokens for sequence in sequences]
         # Pending tokens are the last of a work. They are not in the text yet, or a
         # negative number stands for them.
