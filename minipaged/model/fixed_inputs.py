@@ -28,6 +28,9 @@ class Size(NamedTuple):
         return self.longest == 1
 
 
+_NO_TABLES = np.zeros((0, 0), np.int64)
+
+
 class FixedInputs:
     """Places for the largest batch; a smaller batch uses the first of them.
 
@@ -56,6 +59,7 @@ class FixedInputs:
             self._packet = torch.zeros(longest, **whole)
             self._tables = torch.zeros(rows, width, **whole)
             self._pending = torch.zeros(num_logits, **whole)
+        self._sent_tables = _NO_TABLES  # they lie in `_tables`
 
     def _lengths(self, size: Size) -> list[int]:
         """How many numbers each part of a step has.
@@ -90,25 +94,37 @@ class FixedInputs:
         arrays: the step; without them, all is padding. pending: tokens of the step
         before that the CPU has not read yet.
         """
-        num_rows, width = (0, 0) if arrays is None else arrays.block_tables.shape
+        tables = self._new_tables(arrays)
         empty = self._empty[size]
         count = empty.size
-        sent = host_memory(count + num_rows * width, self._device)
+        sent = host_memory(count + tables.size, self._device)
         numbers = sent.numpy()
         numbers[:count] = empty
         if arrays is not None:
-            numbers[count:] = arrays.block_tables.reshape(-1)
+            numbers[count:] = tables.reshape(-1)
             start = 0
             for part, length in zip(_in_order(arrays), self._lengths(size)):  # noqa: B905
                 numbers[start : start + part.size] = part
                 start += length
             numbers[start + arrays.pending_at] = arrays.pending_from
         self._packet[: numbers.size].copy_(sent, non_blocking=True)
-        sent_tables = self._packet[count : numbers.size].view(num_rows, width)
-        # Tables of other rows are not read: the contexts are 0.
-        self._tables[:num_rows, :width].copy_(sent_tables)
+        if tables.size:
+            num_rows, width = tables.shape
+            sent_tables = self._packet[count : numbers.size].view(num_rows, width)
+            # Tables of other rows are not read: the contexts are 0.
+            self._tables[:num_rows, :width].copy_(sent_tables)
         if pending is not None:
             self._pending[: pending.tokens.shape[0]].copy_(pending.tokens)
+
+    def _new_tables(self, arrays: StepArrays | None) -> np.ndarray:
+        """The tables of this step; none if those that were sent last are the same.
+
+        Most steps change no table: a sequence needs a new block now and then.
+        """
+        if arrays is None or np.array_equal(arrays.block_tables, self._sent_tables):
+            return _NO_TABLES
+        self._sent_tables = arrays.block_tables
+        return arrays.block_tables
 
     def move_back(self, size: Size, back: torch.Tensor, block_size: int) -> None:
         """Move pending tokens of the step that was sent: see `Pending.back`."""

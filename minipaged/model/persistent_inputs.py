@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate, chain
 from typing import NamedTuple
 
@@ -278,6 +279,24 @@ def to_device(arrays: list[np.ndarray], device: torch.device) -> list[torch.Tens
         part.numpy()[: array.size] = array.ravel()
     parts = packet.to(device, non_blocking=device.type == "cuda").split(lengths)
     return [p[: a.size].view(a.shape) for p, a in zip(parts, arrays, strict=True)]
+
+
+def to_device_once(numbers: bytes, device: torch.device) -> torch.Tensor:
+    """These bytes as int64 on the device; nobody may write to them.
+
+    What was sent lately is still there: many steps ask for what the step before has
+    asked for.
+    """
+    # Another stream might read them before they have come.
+    on_gpu = device.type == "cuda"
+    stream = torch.cuda.current_stream(device).cuda_stream if on_gpu else 0
+    return _sent(numbers, device, stream)
+
+
+@lru_cache(maxsize=16)
+def _sent(numbers: bytes, device: torch.device, _stream: int) -> torch.Tensor:
+    array = np.frombuffer(bytearray(numbers), np.int64)
+    return to_device([array], device)[0]
 
 
 def host_memory(size: int, device: torch.device) -> torch.Tensor:
