@@ -92,7 +92,8 @@ class FixedInputs:
         """Copy a step, no larger than `size`, to the places, without waiting.
 
         arrays: the step; without them, all is padding. pending: tokens of the step
-        before that the CPU has not read yet.
+        before that the CPU has not read yet. If they may have to move back, call
+        `move_back`, too.
         """
         tables = self._new_tables(arrays)
         empty = self._empty[size]
@@ -113,7 +114,7 @@ class FixedInputs:
             sent_tables = self._packet[count : numbers.size].view(num_rows, width)
             # Tables of other rows are not read: the contexts are 0.
             self._tables[:num_rows, :width].copy_(sent_tables)
-        if pending is not None:
+        if pending is not None and pending.back is None:
             self._pending[: pending.tokens.shape[0]].copy_(pending.tokens)
 
     def _new_tables(self, arrays: StepArrays | None) -> np.ndarray:
@@ -126,11 +127,15 @@ class FixedInputs:
         self._sent_tables = arrays.block_tables
         return arrays.block_tables
 
-    def move_back(self, size: Size, back: torch.Tensor, block_size: int) -> None:
-        """Move pending tokens of the step that was sent: see `Pending.back`."""
-        from minipaged.model.moved_back import move_pending_back  # appendix E
+    def move_back(self, size: Size, pending: Pending, block_size: int) -> None:
+        """Put pending tokens into the step that was sent, moved back as they must be.
 
-        move_pending_back(*self._place(size, block_size), back, block_size)
+        See `Pending.back`.
+        """
+        from minipaged.model.moved_back import take_pending  # appendix E
+
+        place = self._place(size, block_size)
+        take_pending(*place, pending.tokens, pending.back, block_size)
 
     def advance(
         self, size: Size, chosen: torch.Tensor, length: int, block_size: int

@@ -195,7 +195,7 @@ class GraphRunner(Runner):
             arrays = arrays.with_a_row_for_each_token()
         self._fixed.send(size, arrays, pending)
         if pending is not None and pending.back is not None:
-            self._fixed.move_back(size, pending.back, self.paged.pool.block_size)
+            self._fixed.move_back(size, pending, self.paged.pool.block_size)
         self.paged.cache.copy(copies)
         self._graphs[size].graph.replay()
         return arrays
@@ -278,7 +278,8 @@ class GraphRunner(Runner):
             stays = torch.zeros(1, dtype=torch.int64, device=self.paged.device)
             self._fixed.send(self._guesses[0])
             block_size = self.paged.pool.block_size
-            self._fixed.move_back(self._guesses[0], stays, block_size)
+            pending = Pending(stays, {}, back=stays)
+            self._fixed.move_back(self._guesses[0], pending, block_size)
             self._fixed.advance(self._guesses[0], stays, 1, block_size)
 
     def _eager_prompts(self) -> list[RaggedBatch]:

@@ -32,18 +32,28 @@ def move_back(batch: RaggedBatch, back: Tensor, block_size: int) -> None:
     batch.slots.copy_(torch.where(back > 0, slots, batch.slots))
 
 
-def move_pending_back(
-    batch: RaggedBatch, pending_from: Tensor, back: Tensor, block_size: int
+def take_pending(
+    batch: RaggedBatch,
+    pending_from: Tensor,
+    pending: Tensor,
+    back: Tensor,
+    block_size: int,
 ) -> None:
-    """Move the pending tokens of a batch, in place.
+    """Put pending tokens into a batch, and move them back, in place.
 
-    back: int64, by how many places each pending token is moved; it repeats, if it is
-    shorter. pending_from: [T] int64, which of these each token of the batch is; -1 for
-    all others.
+    pending: [N] int64; -1, where none could be drawn, becomes 0. back: int64, by how
+    many places each of them is moved; it repeats, if it is shorter. pending_from: [T]
+    int64, which of them each token of the batch is; -1 for all others, and afterwards
+    for all.
     """
     if batch.positions.is_cuda and batch.max_query_length == 1:
-        from minipaged.model.moved_back_kernel import move_back_rows
+        from minipaged.model.moved_back_kernel import take_pending_rows
 
-        return move_back_rows(batch, pending_from, back, block_size)
-    of_tokens = back[pending_from % len(back)].masked_fill_(pending_from < 0, 0)
+        return take_pending_rows(batch, pending_from, pending, back, block_size)
+    is_known = pending_from < 0
+    place = pending_from.clamp(min=0)
+    tokens = pending[place].clamp(min=0)
+    batch.tokens.copy_(torch.where(is_known, batch.tokens, tokens))
+    of_tokens = back[place % len(back)].masked_fill_(is_known, 0)
     move_back(batch, of_tokens, block_size)
+    pending_from.fill_(-1)
