@@ -324,43 +324,43 @@ class _Unread:
         if self.rounds:
             works, _, tokens = self.rounds[-1]
             places = {work.sequence: [place] for place, work in enumerate(works)}
-            return Pending(tokens, places, self._back(works))
+            return Pending((tokens,), places, self._back(works))
         if newest is None or newest.with_before is None:
             return newest
-        count = newest.tokens.shape[0]
+        count = newest.num_tokens
         places = {seq: [count + n, n] for seq, (n,) in newest.places.items()}
-        return Pending(newest.with_before.view(-1), places, newest.back)
+        return Pending((newest.with_before.view(-1),), places, newest.back)
 
     def of_step(self) -> Pending | None:
         """What is pending for the large model: newest tokens, and all guesses."""
         newest = self._newest
         if not self.rounds:
             return newest
-        tokens: list[Tensor] = []
+        parts: tuple[Tensor, ...] = ()
         places: dict[Any, list[int]] = {}
         count = 0
         if newest is not None:
-            tokens.append(newest.tokens)
+            parts = newest.parts
             places |= newest.places
-            count = newest.tokens.shape[0]
+            count = newest.num_tokens
         for works, _, guesses in self.rounds:
             for place, work in enumerate(works, count):
                 places[work.sequence] = [*places.get(work.sequence, []), place]
             count += len(works)
-            tokens.append(guesses)
+            parts += (guesses,)
         back = None
         if newest is not None and newest.back is not None:
             backs = [newest.back, *(self._back(works) for works, *_ in self.rounds)]
             is_repeated = all([own is newest.back for own in backs])
             back = newest.back if is_repeated else torch.cat(backs)
-        return Pending(torch.cat(tokens), places, back)
+        return Pending(parts, places, back)
 
     def _back(self, works: list[Work]) -> Tensor | None:
         """By how many places these works are moved back; None if nothing is."""
         newest = self._newest
         if newest is None or newest.back is None:
             return None
-        stay = newest.tokens.shape[0]
+        stay = newest.num_tokens
         places = [newest.places.get(work.sequence, [stay])[0] for work in works]
         if places == [*range(stay)]:
             return newest.back

@@ -4,7 +4,7 @@ A CUDA graph repeats the shapes and addresses that it was captured with. So a st
 padded to a size for which there is a graph, and one copy fills the places it reads.
 """
 
-from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +28,14 @@ class Size(NamedTuple):
         return self.longest == 1
 
 
+class _Place(NamedTuple):
+    """Where the numbers of a step lie."""
+
+    batch: RaggedBatch
+    pending_from: torch.Tensor  # [T]: which pending token each token is, or -1
+    lengths: torch.Tensor  # [2]: how many of them there are, and numbers after them
+
+
 _NO_TABLES = np.zeros((0, 0), np.int64)
 
 
@@ -48,36 +56,38 @@ class FixedInputs:
         # For each size, the numbers of a step that is all padding. They are made once,
         # because the CPU may have less than a millisecond for a step.
         self._empty = {size: self._all_padding(size) for size in sizes}
+        self._places: dict[Size, _Place] = {}  # for calls outside of graphs
         rows = max(size.rows for size in sizes)
         longest = max(
             len(numbers) + size.rows * width for size, numbers in self._empty.items()
         )
-        self._places: dict[Size, tuple[RaggedBatch, torch.Tensor]] = {}
         whole = {"dtype": torch.int64, "device": device}
         # A step's numbers, then its tables, which are no wider than the step needs.
         with torch.inference_mode(False):  # so that any mode may write to them
             self._packet = torch.zeros(longest, **whole)
             self._tables = torch.zeros(rows, width, **whole)
-            self._pending = torch.zeros(num_logits, **whole)
+            # Tokens, and then by how many places each is moved back (appendix E).
+            self._pending = torch.zeros(2 * num_logits, **whole)
         self._sent_tables = _NO_TABLES  # they lie in `_tables`
 
     def _lengths(self, size: Size) -> list[int]:
         """How many numbers each part of a step has.
 
         The parts: tokens, positions, slots, contexts, starts, which logits are wanted,
-        and places of pending tokens. Lengths are even, because kernels are compiled for
-        addresses that are multiples of 16 bytes. For example: 8 sequences that decode,
-        with 8 rows of logits, have [8, 8, 8, 8, 10, 8, 8].
+        places of pending tokens, and how many of these there are. Lengths are even,
+        because kernels are compiled for addresses that are multiples of 16 bytes. For
+        example: 8 sequences that decode, with 8 rows of logits, have
+        [8, 8, 8, 8, 10, 8, 8, 2].
         """
         of_tokens = [size.tokens] * 3
         of_rows = [size.rows, size.rows + 2]
         num_logits = size.rows if size.decodes else self.num_logits
-        return [*of_tokens, *of_rows, num_logits, size.tokens]
+        return [*of_tokens, *of_rows, num_logits, size.tokens, 2]
 
     def _all_padding(self, size: Size) -> np.ndarray:
         numbers = np.zeros(sum(self._lengths(size)), np.int64)
         ends = np.cumsum(self._lengths(size))
-        _, _, slots, _, starts, _, pending_from = np.split(numbers, ends[:-1])
+        _, _, slots, _, starts, _, pending_from, _ = np.split(numbers, ends[:-1])
         pending_from[:] = slots[:] = -1
         starts[:] = np.arange(len(starts)) if size.decodes else size.tokens
         starts[0] = 0
@@ -92,8 +102,7 @@ class FixedInputs:
         """Copy a step, no larger than `size`, to the places, without waiting.
 
         arrays: the step; without them, all is padding. pending: tokens of the step
-        before that the CPU has not read yet. If they may have to move back, call
-        `move_back`, too.
+        before that the CPU has not read yet.
         """
         tables = self._new_tables(arrays)
         empty = self._empty[size]
@@ -108,14 +117,19 @@ class FixedInputs:
                 numbers[start : start + part.size] = part
                 start += length
             numbers[start + arrays.pending_at] = arrays.pending_from
+        if pending is not None:
+            back = () if pending.back is None else (pending.back,)
+            num_tokens, num_back = pending.num_tokens, len(back) and back[0].shape[0]
+            numbers[count - 2 : count] = num_tokens, num_back
         self._packet[: numbers.size].copy_(sent, non_blocking=True)
         if tables.size:
             num_rows, width = tables.shape
             sent_tables = self._packet[count : numbers.size].view(num_rows, width)
             # Tables of other rows are not read: the contexts are 0.
             self._tables[:num_rows, :width].copy_(sent_tables)
-        if pending is not None and pending.back is None:
-            self._pending[: pending.tokens.shape[0]].copy_(pending.tokens)
+        if pending is not None:
+            places = self._pending[: num_tokens + num_back]
+            torch.cat([*pending.parts, *back], out=places)
 
     def _new_tables(self, arrays: StepArrays | None) -> np.ndarray:
         """The tables of this step; none if those that were sent last are the same.
@@ -127,15 +141,15 @@ class FixedInputs:
         self._sent_tables = arrays.block_tables
         return arrays.block_tables
 
-    def move_back(self, size: Size, pending: Pending, block_size: int) -> None:
-        """Put pending tokens into the step that was sent, moved back as they must be.
+    def take_pending(self, size: Size, block_size: int) -> None:
+        """Put pending tokens into the step that was sent, and move them back."""
+        self._take(self._place(size, block_size), block_size)
 
-        See `Pending.back`.
-        """
+    def _take(self, place: "_Place", block_size: int) -> None:
         from minipaged.model.moved_back import take_pending  # appendix E
 
-        place = self._place(size, block_size)
-        take_pending(*place, pending.tokens, pending.back, block_size)
+        batch, pending_from, lengths = place
+        take_pending(batch, pending_from, self._pending, lengths, block_size)
 
     def advance(
         self, size: Size, chosen: torch.Tensor, length: int, block_size: int
@@ -143,25 +157,35 @@ class FixedInputs:
         """From the step that was sent, make the next one: see `advanced.advance`."""
         from minipaged.model.advanced import advance  # appendix E
 
-        advance(*self._place(size, block_size), chosen, length, block_size)
+        batch, pending_from, _ = self._place(size, block_size)
+        advance(batch, pending_from, chosen, length, block_size)
 
     def batch(self, size: Size, block_size: int) -> RaggedBatch:
-        """A batch that reads the places; captured once, it is right for every step."""
-        tokens, *_, pending_from = self._parts(size)
-        pending = self._pending[pending_from.clamp(min=0)]
-        tokens = torch.where(pending_from < 0, tokens, pending.clamp(min=0))
-        return self._around(tokens, size, block_size)
+        """A batch that reads the places; captured once, it is right for every step.
 
-    def _place(self, size: Size, block_size: int) -> tuple[RaggedBatch, torch.Tensor]:
-        """The places of a step's numbers, and of the places of its pending tokens."""
+        It begins with its pending tokens. If the step does not decode, none may have to
+        be moved back any more.
+        """
+        place = self._place_of(size, block_size)
+        if size.decodes:
+            self._take(place, block_size)
+            return place.batch
+        tokens, pending_from = place.batch.tokens, place.pending_from
+        pending = self._pending[pending_from.clamp(min=0)].clamp(min=0)
+        return replace(
+            place.batch, tokens=torch.where(pending_from < 0, tokens, pending)
+        )
+
+    def _place(self, size: Size, block_size: int) -> "_Place":
         if size not in self._places:
-            tokens, *_, pending_from = self._parts(size)
-            self._places[size] = self._around(tokens, size, block_size), pending_from
+            self._places[size] = self._place_of(size, block_size)
         return self._places[size]
 
-    def _around(self, tokens: torch.Tensor, size: Size, block_size: int) -> RaggedBatch:
-        _, positions, slots, contexts, starts, logits_at, _ = self._parts(size)
-        return RaggedBatch(
+    def _place_of(self, size: Size, block_size: int) -> "_Place":
+        lengths = self._lengths(size)
+        parts = self._packet[: sum(lengths)].split(lengths)
+        tokens, positions, slots, contexts, starts, logits_at, *of_pending = parts
+        batch = RaggedBatch(
             tokens=tokens,
             positions=positions,
             slots=slots,
@@ -174,10 +198,7 @@ class FixedInputs:
             max_context_length=self.width * block_size,
             rows_share=size.rows_share,
         )
-
-    def _parts(self, size: Size) -> Iterator[torch.Tensor]:
-        lengths = self._lengths(size)
-        return self._packet[: sum(lengths)].split(lengths)
+        return _Place(batch, *of_pending)
 
 
 def _in_order(arrays: StepArrays) -> tuple[np.ndarray, ...]:

@@ -194,8 +194,8 @@ class GraphRunner(Runner):
         if size.rows_share:
             arrays = arrays.with_a_row_for_each_token()
         self._fixed.send(size, arrays, pending)
-        if pending is not None and pending.back is not None:
-            self._fixed.move_back(size, pending, self.paged.pool.block_size)
+        if pending is not None and pending.back is not None and not size.decodes:
+            self._fixed.take_pending(size, self.paged.pool.block_size)
         self.paged.cache.copy(copies)
         self._graphs[size].graph.replay()
         return arrays
@@ -207,7 +207,7 @@ class GraphRunner(Runner):
         num_sequences = len(arrays.context_lengths)
         if (
             arrays.max_context_length > self._longest
-            or (pending is not None and pending.tokens.shape[0] > self._most_logits)
+            or (pending is not None and pending.num_tokens > self._most_logits)
             or self.paged.attention != self._attention  # it may be exchanged
         ):
             return None
@@ -278,8 +278,6 @@ class GraphRunner(Runner):
             stays = torch.zeros(1, dtype=torch.int64, device=self.paged.device)
             self._fixed.send(self._guesses[0])
             block_size = self.paged.pool.block_size
-            pending = Pending(stays, {}, back=stays)
-            self._fixed.move_back(self._guesses[0], pending, block_size)
             self._fixed.advance(self._guesses[0], stays, 1, block_size)
 
     def _eager_prompts(self) -> list[RaggedBatch]:

@@ -36,24 +36,25 @@ def take_pending(
     batch: RaggedBatch,
     pending_from: Tensor,
     pending: Tensor,
-    back: Tensor,
+    lengths: Tensor,
     block_size: int,
 ) -> None:
-    """Put pending tokens into a batch, and move them back, in place.
+    """Put pending tokens into a batch, and move them back, in place; nothing waits.
 
-    pending: [N] int64; -1, where none could be drawn, becomes 0. back: int64, by how
-    many places each of them is moved; it repeats, if it is shorter. pending_from: [T]
-    int64, which of them each token of the batch is; -1 for all others, and afterwards
-    for all.
+    pending_from: [T] int64, which pending token each token of the batch is; -1 for all
+    others. pending: int64, N tokens, and then by how many places each is moved back;
+    these numbers repeat, if they are fewer. -1, where no token could be drawn, becomes
+    0. lengths: [2] int64, how many tokens there are, and how many numbers after them: 0
+    if nothing is moved.
     """
     if batch.positions.is_cuda and batch.max_query_length == 1:
         from minipaged.model.moved_back_kernel import take_pending_rows
 
-        return take_pending_rows(batch, pending_from, pending, back, block_size)
-    is_known = pending_from < 0
+        return take_pending_rows(batch, pending_from, pending, lengths, block_size)
+    is_pending = pending_from >= 0
     place = pending_from.clamp(min=0)
     tokens = pending[place].clamp(min=0)
-    batch.tokens.copy_(torch.where(is_known, batch.tokens, tokens))
-    of_tokens = back[place % len(back)].masked_fill_(is_known, 0)
-    move_back(batch, of_tokens, block_size)
-    pending_from.fill_(-1)
+    batch.tokens.copy_(torch.where(is_pending, tokens, batch.tokens))
+    num_tokens, num_back = lengths
+    back = pending[num_tokens + place % num_back.clamp(min=1)]
+    move_back(batch, back * (is_pending & (num_back > 0)), block_size)

@@ -23,11 +23,22 @@ class Pending(NamedTuple):
     at places before those of the plan.
     """
 
-    tokens: torch.Tensor  # [N] int64; -1 where none could be drawn
+    # Together N tokens, int64; -1 where none could be drawn.
+    parts: tuple[torch.Tensor, ...]
     places: Mapping[Sequence, list[int]]  # of each sequence's tokens, the newest last
     # By how many places each is moved back. It may be shorter than N: then it repeats.
     back: torch.Tensor | None = None
     with_before: torch.Tensor | None = None  # [2, N]: these, and the tokens before
+
+    @property
+    def tokens(self) -> torch.Tensor:
+        """All parts as one tensor, [N]."""
+        return self.parts[0] if len(self.parts) == 1 else torch.cat(self.parts)
+
+    @property
+    def num_tokens(self) -> int:
+        """N."""
+        return sum([part.shape[0] for part in self.parts])
 
 
 class StepArrays(NamedTuple):

@@ -91,12 +91,18 @@ def test_a_row_for_each_token(take, seed):
         max(pending[place], 0) if place >= 0 else own
         for place, own in zip(pending_from, batch.tokens.tolist(), strict=True)
     ]
-    places, *numbers = (
-        torch.tensor(each).to(DEVICE) for each in (pending_from, pending, back)
-    )
-    take(batch, places, *numbers, 4)
+    numbers = pending_from, pending + back, [80, 40]
+    take(batch, *(torch.tensor(each).to(DEVICE) for each in numbers), 4)
     assert same(batch, wanted) and batch.tokens.tolist() == tokens
-    assert places.tolist() == [-1] * 150  # a replay reads no token again
+
+
+@pytest.mark.parametrize("take", [take_pending, take_pending_rows])
+def test_pending_tokens_that_stay(take):
+    batch = batch_of([9, 3], [[2, 9, 4], [7, 0, 0]])
+    wanted = batch_of([9, 3], [[2, 9, 4], [7, 0, 0]])
+    numbers = [1, -1], [50, 60, 99], [2, 0]
+    take(batch, *(torch.tensor(each).to(DEVICE) for each in numbers), 4)
+    assert same(batch, wanted) and batch.tokens.tolist() == [60, 3]
 
 
 def test_rows_without_tokens_stay():
