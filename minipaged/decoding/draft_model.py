@@ -121,6 +121,9 @@ class DraftModel(Speculation):
         Returns what is pending now: these tokens, and guesses. All other guesses are in
         the texts.
         """
+        if not plan.copies and not any([_may_concern(work) for work in plan.works]):
+            self._unread = _Unread(self.written, pending)
+            return pending
         with self.paged.alone():
             self.paged.cache.copy(plan.copies)
             texts = self.written.texts(source for source, _ in plan.copies)
@@ -390,6 +393,11 @@ class _Unread:
 def _is_ahead(work: Work) -> bool:
     """Does it begin with a token that the CPU has not read yet?"""
     return work.start >= len(work.sequence.tokens)
+
+
+def _may_concern(work: Work) -> bool:
+    """Does it have guesses, or belong to a prompt? Most works have neither in pauses."""
+    return work.stop - work.start > 1 or work.start < work.sequence.num_prefill_tokens
 
 
 def _put(work: Work, number: int, guess: int) -> None:
