@@ -396,7 +396,7 @@ def _is_ahead(work: Work) -> bool:
 
 
 def _may_concern(work: Work) -> bool:
-    """Does it have guesses, or belong to a prompt? Most works have neither in pauses."""
+    """Does it have guesses, or belong to a prompt? In pauses, most have neither."""
     return work.stop - work.start > 1 or work.start < work.sequence.num_prefill_tokens
 
 

@@ -266,10 +266,10 @@ class Speculating(GuessedWorks, Sampling):
 
 def is_guessing(request: Request) -> bool:
     """Are there guesses among the tokens whose logits have come?"""
-    for answer in request.answers:  # no list, because every step asks for all
-        if answer.guesses_from is not None:
-            return True
-    return False
+    first, *others = request.answers  # mostly there are no others
+    return first.guesses_from is not None or any(
+        [answer.guesses_from is not None for answer in others]
+    )
 
 
 def _take_or_draw_anew(turn: Turn, logits: Tensor) -> Chosen:

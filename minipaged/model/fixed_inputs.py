@@ -5,6 +5,7 @@ padded to a size for which there is a graph, and one copy fills the places it re
 """
 
 from dataclasses import replace
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -56,6 +57,9 @@ class FixedInputs:
         # For each size, the numbers of a step that is all padding. They are made once,
         # because the CPU may have less than a millisecond for a step.
         self._empty = {size: self._all_padding(size) for size in sizes}
+        self._starts = {
+            size: [0, *accumulate(self._lengths(size)[:-2])] for size in sizes
+        }
         self._places: dict[Size, _Place] = {}  # for calls outside of graphs
         rows = max(size.rows for size in sizes)
         longest = max(
@@ -112,11 +116,11 @@ class FixedInputs:
         numbers[:count] = empty
         if arrays is not None:
             numbers[count:] = tables.reshape(-1)
-            start = 0
-            for part, length in zip(_in_order(arrays), self._lengths(size)):  # noqa: B905
+            *starts, of_pending = self._starts[size]
+            for part, start in zip(_in_order(arrays), starts, strict=True):
                 numbers[start : start + part.size] = part
-                start += length
-            numbers[start + arrays.pending_at] = arrays.pending_from
+            if arrays.pending_at.size:
+                numbers[of_pending + arrays.pending_at] = arrays.pending_from
         if pending is not None:
             back = () if pending.back is None else (pending.back,)
             num_tokens, num_back = pending.num_tokens, len(back) and back[0].shape[0]
@@ -136,10 +140,13 @@ class FixedInputs:
 
         Most steps change no table: a sequence needs a new block now and then.
         """
-        if arrays is None or np.array_equal(arrays.block_tables, self._sent_tables):
+        if arrays is None:
             return _NO_TABLES
-        self._sent_tables = arrays.block_tables
-        return arrays.block_tables
+        new, old = arrays.block_tables, self._sent_tables
+        if new.shape == old.shape and (new == old).all():
+            return _NO_TABLES
+        self._sent_tables = new
+        return new
 
     def take_pending(self, size: Size, block_size: int) -> None:
         """Put pending tokens into the step that was sent, and move them back."""

@@ -178,6 +178,9 @@ class GraphRunner(Runner):
         if series is None or series.longest == self._longest:
             return None
         size, length, longest = series
+        # Now each sequence has one row. Such a step has its numbers at the same places.
+        alone = size._replace(rows_share=False)
+        size = alone if alone in self._graphs else size
         self._series = _Series(size, length, longest + 1)
         self._fixed.advance(size, chosen, length, self.paged.pool.block_size)
         self._graphs[size].graph.replay()

@@ -13,6 +13,7 @@ from minipaged.model.inputs import RaggedBatch
 from minipaged.scheduling.plan import Plan
 from minipaged.scheduling.sequence import Sequence
 
+_NONE = np.zeros(0, np.int64)
 _FEW = 16  # new tokens of a sequence: fewer are quicker in a list than in an array
 
 
@@ -64,7 +65,7 @@ class StepArrays(NamedTuple):
         step, if all K and V are written before any token attends. For example: 3 tokens
         at the end of a context of 9 are three rows, of contexts 7, 8 and 9.
         """
-        lengths = np.diff(self.query_starts)
+        lengths = self.query_starts[1:] - self.query_starts[:-1]
         contexts = self.positions + 1
         return StepArrays(
             tokens=self.tokens,
@@ -183,14 +184,14 @@ class PersistentInputs:
         else:
             contexts = np.array(stops)
             lengths = [stop - start for start, stop in zip(starts, stops, strict=True)]
-            query_starts = np.array([0, *accumulate(lengths)])
+            ends = [*accumulate(lengths)]
+            query_starts = np.array([0, *ends])
             most_new = max(lengths)
-            count = int(query_starts[-1])
+            count = ends[-1]
             parts = [
                 text[start:stop] + [0] * (stop - max(start, len(text)))
                 for text, start, stop in zip(texts, starts, stops, strict=True)
             ]
-            tokens = np.fromiter(chain.from_iterable(parts), np.int64, count)
             if most_new <= _FEW:
                 places = [*map(range, starts, stops)]
                 slots = [
@@ -198,16 +199,17 @@ class PersistentInputs:
                     for row, own in zip(rows, places, strict=True)
                     for at in own
                 ]
-                positions, slots = np.array(
-                    [*chain.from_iterable(places), *slots], dtype=np.int64
-                ).reshape(2, -1)
+                flat = chain.from_iterable
+                tokens, positions, slots = np.array(
+                    [*flat(parts), *flat(places), *slots], dtype=np.int64
+                ).reshape(3, -1)
             else:
+                tokens = np.fromiter(chain.from_iterable(parts), np.int64, count)
                 row = np.arange(len(rows)).repeat(lengths)
                 shift = contexts - query_starts[1:]
                 positions = np.arange(count) + shift.repeat(lengths)
                 blocks = block_tables[row, positions // block_size]
                 slots = blocks * block_size + positions % block_size
-            ends = query_starts[1:].tolist()
             firsts = [end - num for end, num in zip(ends, wanted, strict=True)]
             logits_at = chain.from_iterable(map(range, firsts, ends))
         return StepArrays(
@@ -218,8 +220,8 @@ class PersistentInputs:
             context_lengths=contexts,
             query_starts=query_starts,
             logits_at=np.array([*logits_at], dtype=np.int64),
-            pending_at=_last_of(query_starts, unread),
-            pending_from=np.array(pending_from, dtype=np.int64),
+            pending_at=_last_of(query_starts, unread) if unread else _NONE,
+            pending_from=np.array(pending_from, dtype=np.int64) if unread else _NONE,
             max_query_length=most_new,
             min_context_length=min(stops),
             max_context_length=longest,
