@@ -122,18 +122,23 @@ class FixedInputs:
             if arrays.pending_at.size:
                 numbers[of_pending + arrays.pending_at] = arrays.pending_from
         if pending is not None:
-            back = () if pending.back is None else (pending.back,)
-            num_tokens, num_back = pending.num_tokens, len(back) and back[0].shape[0]
-            numbers[count - 2 : count] = num_tokens, num_back
+            numbers[count - 2 : count] = self._place_pending(pending)
         self._packet[: numbers.size].copy_(sent, non_blocking=True)
         if tables.size:
             num_rows, width = tables.shape
             sent_tables = self._packet[count : numbers.size].view(num_rows, width)
             # Tables of other rows are not read: the contexts are 0.
             self._tables[:num_rows, :width].copy_(sent_tables)
-        if pending is not None:
-            places = self._pending[: num_tokens + num_back]
-            torch.cat([*pending.parts, *back], out=places)
+
+    def _place_pending(self, pending: Pending) -> tuple[int, int]:
+        """Copy tokens, and how far they are moved back; how many of each?"""
+        parts, num_back = [*pending.parts], 0
+        if pending.back is not None:
+            parts.append(pending.back)
+            num_back = pending.back.shape[0]
+        num_tokens = pending.num_tokens
+        torch.cat(parts, out=self._pending[: num_tokens + num_back])
+        return num_tokens, num_back
 
     def _new_tables(self, arrays: StepArrays | None) -> np.ndarray:
         """The tables of this step; none if those that were sent last are the same.
