@@ -127,8 +127,10 @@ class FixedInputs:
         if tables.size:
             num_rows, width = tables.shape
             sent_tables = self._packet[count : numbers.size].view(num_rows, width)
+            self._sent_tables = _NO_TABLES  # Ctrl-C may come between these lines
             # Tables of other rows are not read: the contexts are 0.
             self._tables[:num_rows, :width].copy_(sent_tables)
+            self._sent_tables = tables
 
     def _place_pending(self, pending: Pending) -> tuple[int, int]:
         """Copy tokens, and how far they are moved back; how many of each?"""
@@ -148,10 +150,8 @@ class FixedInputs:
         if arrays is None:
             return _NO_TABLES
         new, old = arrays.block_tables, self._sent_tables
-        if new.shape == old.shape and (new == old).all():
-            return _NO_TABLES
-        self._sent_tables = new
-        return new
+        is_there = new.shape == old.shape and (new == old).all()
+        return _NO_TABLES if is_there else new
 
     def take_pending(self, size: Size, block_size: int) -> None:
         """Put pending tokens into the step that was sent, and move them back."""
