@@ -198,7 +198,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     start = time.perf_counter()
-    about = {"machine": describe_machine(), "vllm": installed("vllm")}
+    about = {"machine": describe_machine(), "vllm_version": installed("vllm")}
 
     def note(found: dict[str, Any]) -> None:
         print(f"{time.perf_counter() - start:.0f} s", json.dumps(found), flush=True)
