@@ -53,7 +53,7 @@ def measure(
     seconds_for([Asked(asked.prompt, 4) for asked in trace])
     found = []
     for shift in range(1, rounds + 1):
-        seconds = seconds_for([_raised(asked, shift) for asked in trace])
+        seconds = seconds_for([raised(asked, shift) for asked in trace])
         speed = round(num_answered(trace) / seconds)
         found.append({"tokens_per_s": speed, "seconds": round(seconds, 3)})
     speeds = [each["tokens_per_s"] for each in found]
@@ -74,7 +74,7 @@ def lone(
     prompt, shifts = workloads.lone_prompt(num_prompt), count(step, step)
     found = [
         [
-            seconds_for([_raised(Asked(prompt, num_new), next(shifts))])
+            seconds_for([raised(Asked(prompt, num_new), next(shifts))])
             for num_new in (1, 128)
         ]
         for _ in range(6)
@@ -87,7 +87,7 @@ def lone(
     }
 
 
-def _raised(asked: Asked, shift: int) -> Asked:
+def raised(asked: Asked, shift: int) -> Asked:
     """The same with other ids."""
     return asked._replace(prompt=[token + shift for token in asked.prompt])
 

@@ -1,16 +1,21 @@
 """K and V in 8 bits on a GPU: checked, then timed beside 16 bits.
 
     python -m benchmarks.gpu.eight_bits check decode engine --out eight-bits.json
+    python -m benchmarks.gpu.eight_bits batches prompts --seed 91
 
 `check`: every bfloat16 number is rounded as torch does it; attention agrees with
 float64 on the numbers that the bytes stand for; what nobody wrote holds NaN. `decode`:
-a layer's one launch, write included, in a step of many layers. `engine`: the first
-workload of benchmarks.gpu.engine. Random weights, so their text is no measure.
+a layer's one launch, write included, in a step of many layers. `batches`: the same for
+batches of 100 to 300 MB that are drawn from a seed. `prompts`: attention of prompts.
+`engine`: the first workload of benchmarks.gpu.engine. Random weights, so their text is
+no measure; see also in_turns.py.
 """
 
 import argparse
 import json
+import statistics
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -18,23 +23,31 @@ from unittest import mock
 import torch
 
 import minipaged as mp
+from benchmarks.gpu.batches import SIXTEEN, draw_batches
 from benchmarks.gpu.inputs import (
     BLOCK_SIZE,
     DEVICE,
     DTYPE,
+    Lengths,
+    Shape,
+    blocks_of,
     decodes,
     make_batch,
     ragged,
+    random_pool,
 )
+from benchmarks.gpu.measure import kv_bytes
 from benchmarks.gpu.one_launch import QWEN, Layers
 from minipaged.attention.backend import Masking
 from minipaged.attention.kernels import step as triton_step
 from minipaged.attention.kernels.attention import triton_attention
 from minipaged.attention.kernels.cache import EightBitTritonKVCache
 from minipaged.attention.kernels.setup import INTERPRETED
+from minipaged.attention.kernels.side_by_side import compiled_side_by_side
 from minipaged.attention.kernels.sizes import step_sizes
 from minipaged.attention.kernels.write import write_kv
 from minipaged.attention.rectangles import gathered_attention
+from minipaged.lab.measure.gpu_timing import microseconds, num_rotations
 from minipaged.lab.measure.machine import describe_machine
 from minipaged.memory.eight_bits import E4M3, LayerScales, to_eight_bits
 from minipaged.memory.kv_cache import LayerCache
@@ -52,6 +65,13 @@ BATCHES = {
     "16x4k": decodes(16, 4096),
     "32x100..2048": ragged(32, 100, 2048),
 }
+DRAWN = 1e8, 3e8  # bytes of K and V of a layer, in 16 bits
+PROMPTS = {
+    "8x1000": [(0, 1000)] * 8,
+    "1x6000": [(0, 6000)],
+    "4x500 after 4000": [(4000, 500)] * 4,
+}
+TURNS = 3
 MIXED = [(0, 1), (3, 1), (0, 40), (700, 1), (50, 9), (0, 170), (1200, 5), (2000, 1)]
 DECODES = [(0, 1), (3, 1), (700, 1), (50, 1), (2000, 1), (16, 1), (15, 1)]
 
@@ -254,6 +274,106 @@ def decode(sizes: list[dict[str, int]]) -> dict[str, Any]:
     return found
 
 
+def drawn(seed: int, count: int) -> dict[str, tuple[Shape, Lengths]]:
+    """So many random batches, above 100 MB, of heads that are read as words."""
+    least, most = DRAWN
+    found = {
+        name.split(": ")[1]: (shape, lengths)
+        for name, (shape, lengths) in draw_batches(20 * count, seed, SIXTEEN).items()
+        if least <= kv_bytes(shape, lengths) <= most and shape[0] <= 16 * shape[1]
+    }
+    return dict(list(found.items())[:count])
+
+
+def compile_ahead(batches: dict[str, tuple[Shape, Lengths]]) -> None:
+    """The kernels of both types, side by side; none of them runs."""
+    with compiled_side_by_side():
+        for shape, lengths in batches.values():
+            heads, kv_heads, dim = shape
+            batch = make_batch(lengths, torch.zeros(blocks_of(lengths)).long())
+            batch.slots = torch.zeros_like(batch.context_lengths)
+            options = {"device": DEVICE, "dtype": DTYPE}
+            q = torch.randn(len(lengths), heads, dim, **options)
+            k, v = torch.randn(2, len(lengths), kv_heads, dim, **options)
+            plain = LayerCache(*random_pool(1, shape))
+            ones = torch.ones(kv_heads, device=DEVICE)
+            eight = LayerCache(plain.keys.to(E4M3), plain.values.to(E4M3), ones, ones)
+            for cache in (plain, eight):
+                batch.scratch.clear()
+                masking = Masking(dim**-0.5)
+                triton_attention.step(q, k, v, cache, batch, masking)
+
+
+def in_turns(calls: dict[str, Callable[[], float]]) -> dict[str, float]:
+    """Each is called in turns; the medians, and what 8 bits take of 16."""
+    times = [{name: call() for name, call in calls.items()} for _ in range(TURNS)]
+    row = {name: statistics.median(each[name] for each in times) for name in calls}
+    return row | {"fp8_of_bf16": row["fp8"] / row["bf16"]}
+
+
+def batch_of(shape: Shape, lengths: Lengths) -> dict[str, float]:
+    """Microseconds of a layer of this batch, in 16 bits and in 8, in turns."""
+    layers = Layers(shape, lengths)
+    plain = layers.caches
+    different = {id(cache): cache for cache in plain}
+    made = {at: in_eight_bits(cache, "fp8") for at, cache in different.items()}
+    eight = [made[id(cache)] for cache in plain]
+
+    def timed(caches: list[LayerCache]) -> float:
+        layers.caches, layers.batch.scratch = caches, {}
+        return layers.microseconds(layers.one_launch)
+
+    found = in_turns({"bf16": lambda: timed(plain), "fp8": lambda: timed(eight)})
+    return {"mb": round(layers.nbytes / 1e6)} | found
+
+
+def batches(seed: int, count: int) -> dict[str, Any]:
+    """Of random batches: what 8 bits take of 16."""
+    compile_ahead(own := drawn(seed, count))
+    rows = {}
+    for name, given in own.items():
+        rows[name] = batch_of(*given)
+        print(name, json.dumps(rows[name]), flush=True)
+    ratios = [row["fp8_of_bf16"] for row in rows.values()]
+    return {
+        "seed": seed,
+        "geometric_mean": statistics.geometric_mean(ratios),
+        "at_most_0.58": sum(ratio <= 0.58 for ratio in ratios) / len(ratios),
+        "batches": rows,
+    }
+
+
+def prompt_of(lengths: Lengths) -> dict[str, float]:
+    """Microseconds of a layer's attention of these prompts, in turns."""
+    heads, kv_heads, dim = QWEN
+    num_blocks = blocks_of(lengths)
+    nbytes = num_blocks * BLOCK_SIZE * kv_heads * dim * 2 * 2
+    batch = make_batch(lengths, torch.randperm(num_blocks))
+    pools = [random_pool(num_blocks, QWEN) for _ in range(num_rotations(nbytes))]
+    plain = [LayerCache(*pool) for pool in pools]
+    eight = [in_eight_bits(cache, "fp8") for cache in plain]
+    num_tokens = sum(new for _, new in lengths)
+    q = torch.randn(num_tokens, heads, dim, device=DEVICE).to(DTYPE)
+    masking = Masking(dim**-0.5)
+
+    def timed(caches: list[LayerCache]) -> float:
+        batch.scratch = {}
+        return microseconds(
+            [lambda c=c: triton_attention(q, c, batch, masking) for c in caches]
+        )
+
+    return in_turns({"bf16": lambda: timed(plain), "fp8": lambda: timed(eight)})
+
+
+def prompts() -> dict[str, Any]:
+    """Of some prompts."""
+    found = {}
+    for name, lengths in PROMPTS.items():
+        found[name] = prompt_of(lengths)
+        print(name, json.dumps(found[name]), flush=True)
+    return found
+
+
 def engine(run: str, rounds: int) -> dict[str, Any]:
     """Output tokens a second of the first workload, in 16 bits and in 8."""
     from benchmarks.gpu import workloads
@@ -280,8 +400,11 @@ def engine(run: str, rounds: int) -> dict[str, Any]:
 def main() -> None:
     """Do what is named, and store it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="+", choices=["check", "decode", "engine"])
+    names = ["check", "decode", "batches", "prompts", "engine"]
+    parser.add_argument("parts", nargs="+", choices=names)
     parser.add_argument("--sizes", type=json.loads, default=[], help="others to try")
+    parser.add_argument("--seed", type=int, default=0, help="of the batches")
+    parser.add_argument("--count", type=int, default=24, help="of the batches")
     parser.add_argument("--run", default="graphs")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--out", type=Path)
@@ -290,6 +413,8 @@ def main() -> None:
     parts = {
         "check": check,
         "decode": lambda: decode(given.sizes),
+        "batches": lambda: batches(given.seed, given.count),
+        "prompts": prompts,
         "engine": lambda: engine(given.run, given.rounds),
     }
     for part in given.parts:

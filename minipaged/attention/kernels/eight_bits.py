@@ -126,6 +126,87 @@ def over_words(
     return maximum, tl.max(totals, 1), tl.interleave(even, odd)
 
 
+@triton.jit
+def _load_turned(
+    head_start, slots,
+    SLOT_STRIDE: tl.constexpr, DIM: tl.constexpr, PADDED_DIM: tl.constexpr,
+):  # fmt: skip
+    """As `tile.load_tile` without a mask of slots, turned: [PADDED_DIM, N]."""
+    column = tl.arange(0, PADDED_DIM)
+    pointers = head_start + slots[None, :] * SLOT_STRIDE + column[:, None]
+    if DIM < PADDED_DIM:
+        return tl.load(pointers, mask=(column < DIM)[:, None], other=0)
+    else:
+        return tl.load(pointers)
+
+
+@triton.jit
+def over_words_with_few_heads(
+    maximum, total,
+    start, stop, q, key_head, value_head, table, scale, softcap,
+    BLOCK_SIZE: tl.constexpr,
+    NUM_KV_HEADS: tl.constexpr,
+    KEY_DIM: tl.constexpr,
+    VALUE_DIM: tl.constexpr,
+    PADDED_KEY_DIM: tl.constexpr,
+    PADDED_VALUE_DIM: tl.constexpr,
+    TILE: tl.constexpr,
+):  # fmt: skip
+    """As `over_words`, for at most 8 query heads of a KV head.
+
+    A matrix unit multiplies 16 rows by 8 columns. Query heads are 16 rows in
+    `over_words`, of which most would be empty here. So K and V turn into the rows, and
+    the heads are the columns: half as many products, and half as many numbers of each.
+
+    Each position of a tile adds up its weights apart; they are added at the end.
+    """
+    key_words = key_head.to(tl.pointer_type(tl.int16))
+    value_words = value_head.to(tl.pointer_type(tl.int16))
+    if key_head.dtype.element_ty == tl.float8e4nv:
+        halves = tl.reshape(q, [q.shape[0], PADDED_KEY_DIM // 2, 2])
+        q_even, q_odd = tl.split(halves)
+        q_even, q_odd = tl.trans(q_even), tl.trans(q_odd)
+    else:
+        q = tl.trans(q)
+    even = tl.zeros([PADDED_VALUE_DIM // 2, total.shape[0]], tl.float32)
+    odd = even
+    is_first = tl.arange(0, TILE) == 0
+    totals = tl.where(is_first[:, None], total[None, :], 0.0)
+    for first in range(start, stop, TILE):
+        seen = first + tl.arange(0, TILE)
+        hidden = tl.where(seen < stop, 0.0, float("-inf"))
+        seen = tl.minimum(seen, stop - 1)
+        block = tl.load(table + seen // BLOCK_SIZE).to(tl.int32)
+        slots = (block * BLOCK_SIZE + seen % BLOCK_SIZE).to(tl.int64)
+        if key_head.dtype.element_ty == tl.float8e4nv:
+            k = _load_turned(
+                key_words, slots,
+                NUM_KV_HEADS * KEY_DIM // 2, KEY_DIM // 2, PADDED_KEY_DIM // 2,
+            )  # fmt: skip
+            low, high = _low_and_high(tl.trans(k))
+            logits = tl.dot(high, q_odd, tl.dot(low, q_even))
+        else:
+            k = _load_turned(
+                key_head, slots, NUM_KV_HEADS * KEY_DIM, KEY_DIM, PADDED_KEY_DIM
+            )
+            logits = tl.dot(tl.trans(k), q)
+        v = _load_turned(
+            value_words, slots,
+            NUM_KV_HEADS * VALUE_DIM // 2, VALUE_DIM // 2, PADDED_VALUE_DIM // 2,
+        )  # fmt: skip
+        logits = capped(logits * scale[None, :], softcap) + hidden[:, None]
+        new_maximum = tl.maximum(maximum, tl.max(logits, 0) - 14.0)
+        weights = tl.exp2(logits - new_maximum[None, :])
+        rescale = tl.exp2(maximum - new_maximum)[None, :]
+        totals = totals * rescale + weights
+        weights = weights.to(tl.float16)
+        low, high = _low_and_high(v)
+        even = tl.dot(low, weights, even * rescale)
+        odd = tl.dot(high, weights, odd * rescale)
+        maximum = new_maximum
+    return maximum, tl.sum(totals, 0), tl.interleave(tl.trans(even), tl.trans(odd))
+
+
 def takes_words(q: torch.Tensor, cache: LayerCache) -> bool:
     """Can `over_words` read this layer's blocks, for these queries [T, H, key dim]?"""
     num_blocks, block_size, num_kv_heads, value_dim = cache.values.shape

@@ -17,7 +17,12 @@ kernel before it writes: q, K and V of the new tokens. The plan is there already
 in the first layer.
 """
 
-from minipaged.attention.kernels.eight_bits import as_float16, over_words, to_eight_bits
+from minipaged.attention.kernels.eight_bits import (
+    as_float16,
+    over_words,
+    over_words_with_few_heads,
+    to_eight_bits,
+)
 from minipaged.attention.kernels.pieces import merge
 from minipaged.attention.kernels.setup import tl, triton
 from minipaged.attention.kernels.tile import (
@@ -81,7 +86,7 @@ def step_kernel(
     GROUP: tl.constexpr,
     KEY_DIM: tl.constexpr,
     VALUE_DIM: tl.constexpr,
-    ROWS: tl.constexpr,  # GROUP, padded to what a matrix unit takes
+    ROWS: tl.constexpr,  # GROUP, padded to the 16 rows or 8 columns of a matrix unit
     HEADS: tl.constexpr,  # GROUP, padded to a power of two
     PADDED_KEY_DIM: tl.constexpr,
     PADDED_VALUE_DIM: tl.constexpr,
@@ -145,11 +150,18 @@ def step_kernel(
         if key_scale is not None:
             q_read, divisor = as_float16(q_rows)
             scales = scales * divisor
-        maximum, total, weighted = over_words(
-            maximum, total, start, stop, q_read, key_head, value_head, table, scales,
-            softcap, BLOCK_SIZE, NUM_KV_HEADS, KEY_DIM, VALUE_DIM,
-            PADDED_KEY_DIM, PADDED_VALUE_DIM, TILE,
-        )  # fmt: skip
+        if ROWS <= 8:
+            maximum, total, weighted = over_words_with_few_heads(
+                maximum, total, start, stop, q_read, key_head, value_head, table,
+                scales, softcap, BLOCK_SIZE, NUM_KV_HEADS, KEY_DIM, VALUE_DIM,
+                PADDED_KEY_DIM, PADDED_VALUE_DIM, TILE,
+            )  # fmt: skip
+        else:
+            maximum, total, weighted = over_words(
+                maximum, total, start, stop, q_read, key_head, value_head, table,
+                scales, softcap, BLOCK_SIZE, NUM_KV_HEADS, KEY_DIM, VALUE_DIM,
+                PADDED_KEY_DIM, PADDED_VALUE_DIM, TILE,
+            )  # fmt: skip
     else:
         last_seen = stop - 1 + tl.zeros([ROWS], tl.int32)  # by each row
         maximum, total, weighted = over_tiles(

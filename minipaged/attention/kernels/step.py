@@ -153,6 +153,10 @@ class _Launch:
         # With smaller tiles, more programs share a multiprocessor's registers.
         numbers = _MERGED_NUMBERS * sizes.tile * sizes.num_warps
         overlap = device_of(q.device.index or 0).can_overlap
+        rows_read = sizes.rows
+        # With few query heads, K and V of words turn, if there is enough for all warps.
+        if words and group <= 8 and padded_dim >= 32 * sizes.num_warps:
+            rows_read = 8
         constants = {
             "COLUMNS": COLUMNS,
             "BLOCK_SIZE": block_size,
@@ -160,7 +164,7 @@ class _Launch:
             "GROUP": group,
             "KEY_DIM": key_dim,
             "VALUE_DIM": value_dim,
-            "ROWS": sizes.rows,
+            "ROWS": rows_read,
             "HEADS": heads,
             "PADDED_KEY_DIM": padded(key_dim),
             "PADDED_VALUE_DIM": padded_dim,

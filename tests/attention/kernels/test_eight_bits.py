@@ -142,16 +142,22 @@ def test_every_attention_reads_what_the_bytes_stand_for(kind, dtype, lengths, op
     [{}, {"sliding_window": 150}, {"softcap": 3.0}, {"sinks": sinks_of(4)}],
     ids=lambda options: "".join(options),
 )
-def test_words_hold_two_numbers(kind, options):
+@pytest.mark.parametrize(
+    ("num_heads", "value_dim"),  # query heads: 2 or 12 of a KV head
+    [(4, 24), (4, 120), (24, 24)],  # with few and long heads, K and V turn
+)
+def test_words_hold_two_numbers(kind, options, num_heads, value_dim):
     """Several tiles; heads of other lengths than a tile's rows."""
     dtype = torch.float16
-    lengths = [(300, 1), *DECODES]
-    case = moved(make_case(lengths, key_dim=32, value_dim=24, dtype=dtype), DEVICE)
+    lengths = [(1500, 1), *DECODES]
+    dims = {"key_dim": 32, "value_dim": value_dim}
+    case = make_case(lengths, num_heads=num_heads, dtype=dtype, **dims)
+    case = moved(case, DEVICE)
     layer = in_eight_bits(case, kind).layer(0)
     assert takes_words(case.q, layer)
     if "sinks" in options:
-        options = {"sinks": options["sinks"].to(dtype).to(DEVICE)}
-    masking = Masking(1 / 128, **options)
+        options = {"sinks": sinks_of(num_heads).to(dtype).to(DEVICE)}
+    masking = Masking(1 / 16, **options)  # far from even weights
     plain = in_numbers(layer, torch.float64)
     right = gathered_attention(case.q.double(), plain, case.batch, masking)
     case.batch.scratch.clear()
@@ -193,7 +199,8 @@ from triton.backends.compiler import GPUTarget
 from helpers.machine_code import assembled
 from minipaged.attention.kernels.one_launch import step_kernel
 
-key, tile, warps, stages = json.loads(sys.argv[1])
+key, group, tile, warps, stages = json.loads(sys.argv[1])
+rows = 8 if group <= 8 else 16
 names = step_kernel.arg_names
 kinds = {"keys": key, "values": "fp8e4nv", "slots": "i64", "block_tables": "i64"}
 kinds |= {name: "fp32" for name in ("means", "logs", "key_scale", "value_scale")}
@@ -203,7 +210,7 @@ numbers = [name for name in names if name.endswith("stride") or name == "is_firs
 types |= {name: "i32" for name in numbers} | {"scale": "fp32"}
 constants = {
     "sinks": None, "softcap": None, "COLUMNS": 8, "BLOCK_SIZE": 16, "NUM_KV_HEADS": 8,
-    "GROUP": 2, "KEY_DIM": 128, "VALUE_DIM": 128, "ROWS": 16, "HEADS": 2,
+    "GROUP": group, "KEY_DIM": 128, "VALUE_DIM": 128, "ROWS": rows, "HEADS": rows,
     "PADDED_KEY_DIM": 128, "PADDED_VALUE_DIM": 128, "TILE": tile, "MERGED_AT_ONCE": 4,
     "APART": False, "WAITS": True, "HANDS_OVER": True, "WORDS": True,
 }
@@ -220,13 +227,19 @@ ptx = compiled.asm["ptx"]
 found["by_units"] = ptx.count("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16")
 found["at_once"] = ptx.count("cp.async.cg.shared.global")
 found["conversions"] = ptx.count("cvt.rn.f16x2.e4m3x2 ")
+found["multiplied"] = ptx.count("mma.sync.aligned.m16n8k16")
 print(json.dumps(found))
 """
 
 
 @pytest.mark.parametrize(
     ("case", "conversions"),
-    [(("fp8e4nv", 128, 4, 6), 2), (("bf16", 128, 4, 2), 1)],
+    [
+        (("fp8e4nv", 2, 128, 4, 6), 2),
+        (("fp8e4nv", 2, 64, 4, 6), 2),
+        (("fp8e4nv", 12, 128, 4, 6), 2),
+        (("bf16", 2, 128, 4, 2), 1),
+    ],
     ids=str,
 )
 def test_compiles_to_loads_of_16_bytes_and_of_words(case, conversions):
@@ -243,8 +256,14 @@ def test_compiles_to_loads_of_16_bytes_and_of_words(case, conversions):
     assert found["shared"] <= 227 * 1024 // 3  # of three programs
     assert found["by_units"] > 0 and found["at_once"] > 0
     # Of a tile's K and V, or of V, two numbers at a time; few of the new token.
-    pairs = conversions * 128 * 128 // 2 // 128
-    assert pairs <= found["conversions"] < 1.1 * pairs
+    _, group, tile, warps, _ = case
+    pairs = conversions * 128 * tile // 2 // (32 * warps)
+    assert pairs <= found["conversions"] < 1.1 * pairs + 4
+    # By the units, 16 rows by 8 columns by 16; more than 8 heads are 16 rows.
+    products = 2 * 128 * tile // (16 * 16) // warps
+    if group > 8:  # and the weights are added up by the units, too
+        products = 2 * products + tile // 16
+    assert found["multiplied"] == products
 
 
 @pytest.mark.parametrize("kind", ["fp8", "fp8_v"])

@@ -712,14 +712,33 @@ def test_sizes_of_long_heads(monkeypatch, step, found):
         ((8, 4096, 4096), (64, 4, 48, False, True)),  # six pieces each: nearly three
         ((16, 4096, 4096), (64, 4, 48, False, True)),
         ((64, 4096, 4096), (64, 2, 1, False, False)),
+        ((40, 1500, 1500), (64, 4, 1, False, False)),  # one wave, of three
         ((64, 100, 2048), (128, 4, 33, False, False)),  # two for each multiprocessor
+        ((32, 100, 2048), (64, 4, 33, False, False)),  # smaller: their ends even out
+        ((40, 100, 2048), (64, 4, 49, False, False)),
         ((256, 100, 2048), (64, 2, 49, False, False)),  # with 16 bits, of one warp
         ((1, 9000, 9000), (128, 4, 33, True, False)),
+        ((6, 1000, 9000), (128, 4, 33, False, False)),  # with 16 bits, merged apart
     ],
     ids=str,
 )
 def test_sizes_in_8_bits(monkeypatch, step, found):
     shape = 16, 8, 128
+    assert sizes_of(monkeypatch, shape, step, in_eight_bits=True) == found
+
+
+@pytest.mark.parametrize(
+    ("shape", "step", "found"),
+    [
+        ((32, 8, 64), (32, 2048, 2048), (128, 2, 33, False, False)),
+        ((32, 8, 64), (64, 100, 2048), (128, 4, 33, False, False)),
+        ((32, 8, 64), (3, 2048, 2048), (128, 4, 66, True, False)),
+        ((8, 4, 256), (33, 1018, 1018), (64, 4, 99, False, True)),
+        ((16, 2, 256), (16, 4096, 4096), (64, 4, 132, True, False)),
+    ],
+    ids=str,
+)
+def test_sizes_in_8_bits_of_other_heads(monkeypatch, shape, step, found):
     assert sizes_of(monkeypatch, shape, step, in_eight_bits=True) == found
 
 
