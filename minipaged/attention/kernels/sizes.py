@@ -148,15 +148,19 @@ class _Step(NamedTuple):
         self, sizes: Sizes, pieces: float, apart: bool = False, early: bool = False
     ) -> "_Cut":
         """Into so many pieces for each multiprocessor."""
-        return _Cut(sizes, int(pieces * self.rows_of_one), apart, early)
+        return _Cut(sizes, int(pieces * self.rows_of_one), apart, early, apart)
+
+    def fill(self, sizes: Sizes, places: int, early: bool = False) -> "_Cut":
+        """So many places on each multiprocessor."""
+        return self.cut(sizes, places, early=early)._replace(fill=True)
 
     def cut_each(self, sizes: Sizes, pieces: int, early: bool = False) -> "_Cut":
         """Each sequence into so many pieces."""
-        return _Cut(sizes, self.num_seqs * pieces, False, early)
+        return _Cut(sizes, self.num_seqs * pieces, False, early, False)
 
     def whole(self, sizes: Sizes) -> "_Cut":
         """Each sequence in one piece."""
-        return _Cut(sizes, 1, False, False)
+        return _Cut(sizes, 1, False, False, False)
 
 
 class _Cut(NamedTuple):
@@ -166,6 +170,7 @@ class _Cut(NamedTuple):
     target: int
     apart: bool
     early: bool
+    fill: bool
 
 
 def step_sizes(
@@ -175,8 +180,8 @@ def step_sizes(
     shortest: int,
     longest: int,
     in_eight_bits: bool = False,
-) -> tuple[Sizes, int, bool, bool]:
-    """Sizes for one launch a layer; its pieces; merged apart? may the next begin early?
+) -> tuple[Sizes, int, bool, bool, bool]:
+    """Sizes of a layer's launch; its pieces; merged apart? the next early? fill places?
 
     The GPU cuts the pieces, by the real lengths, and begins with the longest piece.
     `shortest` and `longest` only say how much there is to read, and whether lengths are
@@ -191,6 +196,9 @@ def step_sizes(
     all places, or have little to read. If many places stay empty, some multiprocessors
     get more programs than others, and the layer waits for them: it took up to 1.37
     times as long, measured layer after layer.
+
+    If a few programs begin when the others have ended, most of the memory's speed is
+    not used meanwhile. So a plan may fill the places that the GPU has (see `pieces`).
 
     The rules were made from random batches on an H200: see benchmarks/README.md.
     """
@@ -219,7 +227,9 @@ def step_sizes(
         sizes = sizes._replace(num_stages=6)
     apart = cut.apart and longest > sizes.tile  # else no sequence is cut
     apart = apart and (device.can_overlap or INTERPRETED)
-    return sizes, max(1, cut.target), apart, cut.early and device.can_overlap
+    early = cut.early and device.can_overlap
+    fill = apart or (cut.fill and not cut.apart)
+    return sizes, max(1, cut.target), apart, early, fill
 
 
 def _large(step: _Step) -> Sizes:
@@ -235,6 +245,16 @@ def _wide(step: _Step) -> Sizes:
 def _medium(step: _Step) -> Sizes:
     """Four of these fit."""
     return Sizes(step.rows, tile=64, num_warps=2, num_stages=4)
+
+
+def _short(step: _Step) -> Sizes:
+    """A quarter as large, with more tiles under way: three fit of heads of 256."""
+    return Sizes(step.rows, tile=32, num_warps=4, num_stages=5)
+
+
+def _slim(step: _Step) -> Sizes:
+    """The same with half the threads: four fit, also of heads of 256."""
+    return Sizes(step.rows, tile=32, num_warps=2, num_stages=5)
 
 
 def _small(step: _Step) -> Sizes:
@@ -287,31 +307,47 @@ def _long_heads(step: _Step) -> _Cut:
         if step.positions >= 192:
             return step.cut(_wide(step), 3, apart=True, early=True)
         if step.on_each * step.longest >= 256:
-            return step.cut(_medium(step), 4, apart=True)
+            return step.cut(_slim(step), 4, apart=True, early=True)
         return step.cut(_large(step), 2, apart=True, early=True)
-    if step.on_each < 1:
-        if step.num_seqs < 24 and step.positions >= 256:
-            sizes, pieces = (_medium(step), 4) if step.is_even else (_wide(step), 3)
-            return step.cut(sizes, pieces, apart=True, early=True)
-        if step.num_seqs >= 24 and step.longest > 8192:
-            return step.cut(_medium(step), 4, apart=True)
-        # To merge the pieces of many sequences apart takes long.
-        return step.cut(_large(step), 2, early=True)
     if step.is_even and step.on_each < 2:
-        return step.cut_each(_medium(step), 2)
+        return _long_even_heads(step)
+    if step.on_each < 1.5 and not step.is_even:
+        is_spread = step.longest > 16 * step.shortest
+        if step.on_each >= 1:
+            sizes = _medium(step) if step.positions >= 3000 else _slim(step)
+            return step.fill(sizes, 4)
+        if is_spread or step.longest > 4096:
+            return step.cut(_slim(step), 4, apart=True, early=True)
+        return step.fill(_short(step), 3, early=True)
     if step.is_even:
         return step.whole(_large(step))
     sizes = _wide(step) if step.on_each >= 7 else _large(step)
     return step.cut(sizes, 2 if step.on_each < 2 else 3)
 
 
+def _long_even_heads(step: _Step) -> _Cut:
+    """As many equal pieces as there are places: whichever programs leave fewer empty.
+
+    There are four places for programs of two warps, and three for programs of four.
+    """
+    of_two, of_four = int(4 / step.on_each), int(3 / step.on_each)
+    early = step.longest < 4096
+    if step.longest < 256 * of_four:
+        return step.cut_each(_short(step), of_four, early)
+    if of_four / 3 > of_two / 4:
+        return step.cut_each(_wide(step), of_four, early)
+    sizes = _medium(step) if step.longest >= 750 * of_two else _slim(step)
+    return step.cut_each(sizes, of_two, early)
+
+
 def _many_query_heads(step: _Step, dim: int) -> _Cut:
     """More than 16 on a KV head, so there is more to compute."""
     pieces = 4 if dim <= 64 and step.rows <= 64 else 2 if step.on_each < 2 else 3
     sizes = _large(step)._replace(num_stages=3)
-    is_spread = step.longest > 16 * step.shortest
-    if step.rows > 64 and (step.positions < 512 or is_spread):
-        sizes = _wide(step)
+    if step.rows > 64 and step.on_each < 1:
+        if step.is_even and step.on_each >= 0.25:
+            return step.fill(sizes, 2)
+        return step.cut(_short(step), 2, apart=True, early=True)
     return step.cut(sizes, pieces, _is_apart(step), early=True)
 
 

@@ -1,5 +1,6 @@
 """A decode step in one launch: against float64, and against planted mistakes."""
 
+import heapq
 import importlib.util
 import sys
 from dataclasses import replace
@@ -84,7 +85,8 @@ def cut(monkeypatch):
     def cut(target, apart=False, tile=16):
         def sizes(q, values, *_):
             rows = max(16, 1 << (q.shape[1] // values.shape[2] - 1).bit_length())
-            return Sizes(rows, tile, num_warps=4, num_stages=2), target, apart, False
+            sizes = Sizes(rows, tile, num_warps=4, num_stages=2)
+            return sizes, target, apart, False, apart
 
         monkeypatch.setattr(triton_step, "step_sizes", sizes)
 
@@ -323,37 +325,52 @@ def test_what_is_prepared_is_for_a_number_of_sequences():
 
 
 def rows_of_plan(
-    lengths, target, tile=16, window=None, starts=None, by=pieces, most_pieces=None
+    lengths,
+    target,
+    tile=16,
+    window=None,
+    starts=None,
+    by=pieces,
+    most_pieces=None,
+    fill=False,
 ):
     """Rows that the plan has, without those that are left over."""
     plan = torch.full((target + len(lengths), pieces.COLUMNS), 99, dtype=torch.int32)
     plan, tickets = plan.to(DEVICE), torch.ones(len(lengths), 2, dtype=torch.int32)
     tickets = tickets.to(DEVICE)
     contexts = torch.tensor(lengths, device=DEVICE)
-    by.write_plan(plan, tickets, contexts, starts, target, tile, window, most_pieces)
+    how = target, tile, window, most_pieces, fill
+    by.write_plan(plan, tickets, contexts, starts, *how)
     assert not tickets.any()
     rows = plan.tolist()
     used = [row for row in rows if row[0] >= 0]
-    found = [rows[seq][-1] for seq in range(len(lengths))]  # where each begins
-    assert found == [
-        next((r[4] for r in used if r[0] == seq), -1) for seq in range(len(lengths))
-    ]
+    sequences = [row[0] for row in used]
+    for seq in range(len(lengths)):  # where each begins
+        found = sequences.index(seq) if seq in sequences else -1
+        assert rows[seq][-1] == found
+    assert sorted(row[7] for row in used) == list(range(len(used)))
     assert rows[: len(used)] == used and all(row[0] < len(lengths) for row in used)
     return used
 
 
+def tiles_of(rows):
+    return [-(-(stop - start) // 16) for _, _, start, stop, *_ in rows]
+
+
 @pytest.mark.parametrize("target", [1, 3, 10, 57])
 @pytest.mark.parametrize("window", [None, 40])
-def test_a_plan_covers_everything_once_and_begins_with_the_longest(target, window):
+@pytest.mark.parametrize("fill", [False, True], ids=["", "fill"])
+def test_a_plan_covers_everything_once_and_begins_with_the_longest(
+    target, window, fill
+):
     generator = torch.Generator().manual_seed(target)
     lengths = torch.randint(0, 400, (90,), generator=generator).tolist()
-    rows = rows_of_plan(lengths, target, window=window)
-    sizes = [-(-(stop - start) // 16) for _, _, start, stop, *_ in rows]
-    by_sequence = {}
-    for at, (seq, token, start, stop, first, num, kind, _) in enumerate(rows):
+    rows = rows_of_plan(lengths, target, window=window, fill=fill)
+    sizes, by_sequence = tiles_of(rows), {}
+    for seq, token, start, stop, first, num, kind, result, _ in rows:
         assert token == seq
         by_sequence.setdefault(seq, []).append((start, stop))
-        assert at - first == len(by_sequence[seq]) - 1
+        assert result - first == len(by_sequence[seq]) - 1
         is_last = len(by_sequence[seq]) == num
         assert kind == (0 if not is_last else 2 if lengths[seq] else 1)
     for seq, length in enumerate(lengths):
@@ -361,6 +378,9 @@ def test_a_plan_covers_everything_once_and_begins_with_the_longest(target, windo
         begin = 0 if window is None else max(0, length - window)
         assert spans[0][0] == begin and spans[-1][1] == max(length - 1, 0)
         assert all(a[1] == b[0] for a, b in pairwise(spans))
+    if fill:
+        assert sizes == sorted(sizes, reverse=True)
+        return
     share = -(-sum(sizes) // target)
     firsts = [size for size, row in zip(sizes, rows, strict=True) if row[6] == 0]
     assert max(sizes) <= share and firsts == sorted(firsts, reverse=True)
@@ -387,22 +407,41 @@ def test_a_plan_cuts_nobody_into_more_pieces_than_are_merged(tiles, pieces, most
     assert len(rows) == pieces + 1
 
 
-@pytest.mark.parametrize("target", [5, 7, 12, 30])
-def test_pieces_that_a_launch_of_its_own_merges_are_as_short_as_fit(target):
-    """At most `target`, so that all run at once; a tile less for each, and more."""
-    tiles = [40, 17, 9, 1]
-    rows = rows_of_plan([16 * n + 1 for n in tiles], target, most_pieces=64)
-    sizes = {}
-    for seq, _, start, stop, *_ in rows:
-        sizes.setdefault(seq, []).append(-(-(stop - start) // 16))
-    share = max(max(own) for own in sizes.values())
+def test_a_plan_fills_places():
+    rows = rows_of_plan([16 * 15 + 1] * 2, 5, fill=True)
+    assert tiles_of(rows) == [7, 7, 7, 7, 1, 1]
 
-    def num_pieces(share):
-        lengths = [-(-n // -(-n // share)) for n in tiles]
-        return sum(-(-n // length) for n, length in zip(tiles, lengths, strict=True))
 
-    assert len(rows) == num_pieces(share) <= target
-    assert share == 1 or num_pieces(share - 1) > target
+def check_places(tiles, target, by=pieces, **options):
+    """The last of `target` places is ready soon after the average one."""
+    rows = rows_of_plan([16 * n + 1 for n in tiles], target, by=by, **options)
+    places = [0.0] * target
+    for size in tiles_of(rows):  # each program begins in the first free place
+        heapq.heapreplace(places, places[0] + size)
+    assert max(places) <= 1.15 * sum(tiles) / target
+
+
+UNFILLED = {
+    "even": ([182] * 27, 66),
+    "few": ([220] * 7, 16),
+    "ragged": ([26 * n for n in range(2, 20)], 66),
+    "a long tail": ([900, *range(4, 30)], 66),
+}
+
+
+@pytest.mark.parametrize("most_pieces", [None, 256])
+@pytest.mark.parametrize("case", UNFILLED.values(), ids=UNFILLED)
+def test_filled_places_have_as_much_to_read(case, most_pieces):
+    check_places(*case, most_pieces=most_pieces, fill=True)
+
+
+def test_places_are_not_filled_by_equal_pieces_or_without_short_ones(plant):
+    even = UNFILLED["even"]
+    with pytest.raises(AssertionError):
+        check_places(*even)
+    plant(pieces, "1.0 / in_a_place", "0.0 / in_a_place")
+    with pytest.raises(AssertionError):
+        check_places(*even, by=sys.modules["wrong_pieces"], fill=True)
 
 
 def test_a_plan_leaves_out_sequences_of_more_or_less_new_tokens():
@@ -422,7 +461,7 @@ def test_in_a_graph_a_step_waits_for_the_kernel_before_it(apart, monkeypatch):
     k = torch.zeros(3, 8, 128, device=DEVICE)
     many = torch.randn(2000, *case.q.shape, device=DEVICE)
     sizes = Sizes(16, tile=64, num_warps=4, num_stages=2)
-    cut = sizes, 24, apart, True
+    cut = sizes, 24, apart, True, apart
     monkeypatch.setattr(triton_step, "step_sizes", lambda *_: cut)
 
     def steps(wait=lambda: None):
@@ -600,7 +639,7 @@ def test_any_shape(
     sizes = Sizes(16, tile=16, num_warps=4, num_stages=2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            triton_step, "step_sizes", lambda *_: (sizes, target, apart, False)
+            triton_step, "step_sizes", lambda *_: (sizes, target, apart, False, apart)
         )
         check(case, sliding_window=sliding_window, softcap=softcap, sinks=sinks)
 
@@ -632,8 +671,8 @@ def sizes_of(monkeypatch, shape, step, device=H200, **options):
     heads, kv_heads, dim = shape
     q = torch.empty(step[0], heads, dim, dtype=torch.bfloat16)
     values = torch.empty(1, 16, kv_heads, dim, dtype=torch.bfloat16)
-    sizes, *found = triton_sizes.step_sizes(q, values, *step, **options)
-    return sizes.tile, sizes.num_warps, *found
+    sizes, *found, fill = triton_sizes.step_sizes(q, values, *step, **options)
+    return sizes.tile, sizes.num_warps, *found, *["fill"] * (fill and not found[1])
 
 
 @pytest.mark.parametrize(
@@ -888,8 +927,8 @@ APART_MISTAKES = {
         "num_pieces = tl.load(own + 1).to(tl.int64), 1",
     ),
     "every sequence begins where the first does": (
-        "first_row = tl.load(plan + seq * COLUMNS + 7)",
-        "first_row = tl.load(plan + 7)",
+        "found_at = tl.load(plan + seq * COLUMNS + 8)",
+        "found_at = tl.load(plan + 8)",
     ),
     "all pieces count the same": (
         "tl.exp2(log - base)",
@@ -916,13 +955,12 @@ def few_at_once(monkeypatch):
     """Two pieces, or fewer, are merged at once; apart, eight numbers of each."""
     monkeypatch.setattr(triton_step, "_MERGED_NUMBERS", 1)
     monkeypatch.setattr(triton_step, "_PIECES_AT_ONCE", 2)
-    monkeypatch.setattr(triton_step, "_FAR_APART", 1000)
     monkeypatch.setattr(triton_step, "_MERGED_COLUMNS", 8)
 
 
 @APART
 def test_the_check_accepts_the_kernel_as_it_is(apart, cut, few_at_once):
-    cut(9, apart)
+    cut(8, apart)
     assert all(e < 3e-5 for e in layers(case_of_layers()))
 
 
@@ -939,7 +977,7 @@ MISTAKES += [(pieces, True, APART_MISTAKES)]
     ],
 )
 def test_the_check_rejects(module, apart, right, wrong, plant, cut, few_at_once):
-    cut(9, apart)
+    cut(8, apart)
     plant(module, right, wrong)
     try:  # seen in the results, or in the cache afterwards
         found = not all(e < 1e-2 for e in layers(case_of_layers(), 2))
