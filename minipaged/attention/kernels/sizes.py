@@ -130,6 +130,11 @@ class _Step(NamedTuple):
         return self.longest <= 1.25 * self.shortest
 
     @property
+    def is_spread(self) -> bool:
+        """Is a sequence much longer than others?"""
+        return self.longest > 16 * self.shortest
+
+    @property
     def positions(self) -> float:
         """For each multiprocessor to read, if lengths lie evenly between their ends."""
         return self.on_each * (self.shortest + self.longest) / 2
@@ -253,7 +258,7 @@ def _short(step: _Step) -> Sizes:
 
 
 def _slim(step: _Step) -> Sizes:
-    """The same with half the threads: four fit, also of heads of 256."""
+    """The same with half as many threads: four fit of heads of 256."""
     return Sizes(step.rows, tile=32, num_warps=2, num_stages=5)
 
 
@@ -269,16 +274,20 @@ def _is_apart(step: _Step) -> bool:
 def _heads_of_128(step: _Step) -> _Cut:
     """Also of other sizes, above 64."""
     has_much = step.positions >= 256 and step.longest > 1024
+    # In so long contexts, a place that stays empty costs more than a merge apart.
+    most = 0.6 if step.longest > 6144 else 0.4 if step.is_even else 0.5
     if step.on_each < 0.25:
         if has_much and step.is_even:
             return step.cut(_small(step), 4, apart=True)
         return step.cut(_large(step), 2, apart=True, early=not has_much)
-    if has_much and step.on_each < (0.4 if step.is_even else 0.5):
+    if has_much and step.on_each < most:
         return step.cut(_medium(step), 4, apart=True, early=True)
+    if 0.75 <= step.on_each < 1 and step.is_even:
+        return step.fill(_medium(step), 4, early=True)
     if step.is_even and step.on_each >= 0.4 and step.equal:
         return step.cut_each(_large(step), step.equal, early=True)
     if step.is_even and step.on_each >= 1.5:
-        # Each has 1,500 positions or more.
+        # Each has 1,250 positions or more.
         pieces, at_a_time = _even_pieces(step.on_each, step.longest)
         sizes = _medium(step) if at_a_time == 4 else _large(step)
         return step.cut_each(sizes, pieces) if pieces > 1 else step.whole(sizes)
@@ -288,6 +297,10 @@ def _heads_of_128(step: _Step) -> _Cut:
         return step.cut(_large(step), 2, apart=True, early=True)
     if step.on_each < 3 and step.positions < 3000:
         return step.cut(_large(step), 3, early=True)
+    if step.on_each < 1 and not step.is_spread:
+        return step.fill(_medium(step), 4, early=True)
+    if 1 <= step.on_each < 2:
+        return step.fill(_large(step), 3)
     # Many uneven pieces: smaller programs hide better how each begins.
     if step.on_each >= 7:
         return step.cut(_small(step) if step.on_each >= 14 else _wide(step), 3)
@@ -297,7 +310,13 @@ def _heads_of_128(step: _Step) -> _Cut:
 def _short_heads(step: _Step) -> _Cut:
     """Of 64 or fewer: there is little to read, so more reads are to be under way."""
     has_much = step.positions >= 256 and (step.longest > 1024 or step.on_each >= 1 / 2)
-    sizes = _small(step) if step.is_even and has_much else _large(step)
+    if step.is_even and step.on_each < 0.25:
+        sizes = _small(step) if has_much else _large(step)
+        return step.cut(sizes, 4, apart=True, early=True)
+    if step.is_even and (step.on_each < 1 / 3 or 2 <= step.on_each < 4):
+        return step.fill(_large(step), 4, early=True)
+    fit = step.on_each < 6  # small programs, all at once
+    sizes = _small(step) if step.is_even and has_much and fit else _large(step)
     return step.cut(sizes, 4, _is_apart(step), early=True)
 
 
@@ -309,35 +328,13 @@ def _long_heads(step: _Step) -> _Cut:
         if step.on_each * step.longest >= 256:
             return step.cut(_slim(step), 4, apart=True, early=True)
         return step.cut(_large(step), 2, apart=True, early=True)
-    if step.is_even and step.on_each < 2:
-        return _long_even_heads(step)
-    if step.on_each < 1.5 and not step.is_even:
-        is_spread = step.longest > 16 * step.shortest
-        if step.on_each >= 1:
-            sizes = _medium(step) if step.positions >= 3000 else _slim(step)
-            return step.fill(sizes, 4)
-        if is_spread or step.longest > 4096:
-            return step.cut(_slim(step), 4, apart=True, early=True)
-        return step.fill(_short(step), 3, early=True)
+    if step.on_each < 1 and step.is_spread:
+        return step.cut(_wide(step), 3, apart=True, early=True)
+    if step.on_each < 2:
+        return step.fill(_wide(step), 3, early=step.on_each < 1)
     if step.is_even:
         return step.whole(_large(step))
-    sizes = _wide(step) if step.on_each >= 7 else _large(step)
-    return step.cut(sizes, 2 if step.on_each < 2 else 3)
-
-
-def _long_even_heads(step: _Step) -> _Cut:
-    """As many equal pieces as there are places: whichever programs leave fewer empty.
-
-    There are four places for programs of two warps, and three for programs of four.
-    """
-    of_two, of_four = int(4 / step.on_each), int(3 / step.on_each)
-    early = step.longest < 4096
-    if step.longest < 256 * of_four:
-        return step.cut_each(_short(step), of_four, early)
-    if of_four / 3 > of_two / 4:
-        return step.cut_each(_wide(step), of_four, early)
-    sizes = _medium(step) if step.longest >= 750 * of_two else _slim(step)
-    return step.cut_each(sizes, of_two, early)
+    return step.cut(_wide(step) if step.on_each >= 7 else _large(step), 3)
 
 
 def _many_query_heads(step: _Step, dim: int) -> _Cut:
@@ -346,7 +343,7 @@ def _many_query_heads(step: _Step, dim: int) -> _Cut:
     sizes = _large(step)._replace(num_stages=3)
     if step.rows > 64 and step.on_each < 1:
         if step.is_even and step.on_each >= 0.25:
-            return step.fill(sizes, 2)
+            return step.fill(_short(step), 2, early=True)
         return step.cut(_short(step), 2, apart=True, early=True)
     return step.cut(sizes, pieces, _is_apart(step), early=True)
 
@@ -366,15 +363,33 @@ def _even_pieces(on_each: float, length: int) -> tuple[int, int]:
     """How many pieces a sequence is cut into, and how many programs run at a time.
 
     On each multiprocessor, three large programs or four medium programs: whichever
-    fills the waves better. Another piece has to fill them better by 3 %, and pieces
-    have 1,500 positions or more.
+    fills the waves better: by 2 % at least, and by 1 % more for each further piece.
+    Pieces have 1,250 positions or more.
     """
     best, most = (1, 3), 0.0
-    for pieces in range(1, max(1, min(4, length // 1500)) + 1):
+    for pieces in range(1, max(1, min(7, length // 1250)) + 1):
         for at_a_time in (3, 4):
-            if (full := _fullness(on_each * pieces, at_a_time)) > most + 0.03:
+            needed = most + 0.02 + 0.01 * (pieces - best[0])
+            if (full := _fullness(on_each * pieces, at_a_time)) > needed:
                 best, most = (pieces, at_a_time), full
     return best
+
+
+def merge_sizes(
+    q: torch.Tensor, values: torch.Tensor, num_seqs: int, shortest: int, longest: int
+) -> tuple[int, int]:
+    """What a program that merges apart reads at a time: numbers, of so many pieces.
+
+    The more it reads at a time, the less often it waits, but the more registers it
+    takes. If there are so many programs that some have to wait for a place, each should
+    be small. If there are few, there are enough registers for all pieces of a sequence:
+    one that is much longer than others may have nearly all pieces.
+    """
+    programs = num_seqs * q.shape[1]
+    places = device_of(q.device.index or 0).multiprocessors
+    if programs * -(-values.shape[3] // 32) <= 4 * places:
+        return 32, 256 if longest > 16 * shortest else 64
+    return 64, 64 if programs * -(-values.shape[3] // 64) <= 8 * places else 32
 
 
 def prefill_sizes(q: torch.Tensor, values: torch.Tensor) -> Sizes:

@@ -23,14 +23,18 @@ from minipaged.attention.kernels.eight_bits import takes_words
 from minipaged.attention.kernels.one_launch import step_kernel
 from minipaged.attention.kernels.pieces import COLUMNS, merge_kernel, write_plan
 from minipaged.attention.kernels.setup import INTERPRETED
-from minipaged.attention.kernels.sizes import device_of, log2_scales, padded, step_sizes
+from minipaged.attention.kernels.sizes import (
+    device_of,
+    log2_scales,
+    merge_sizes,
+    padded,
+    step_sizes,
+)
 from minipaged.memory.kv_cache import LayerCache
 
 _MERGED_NUMBERS = 8  # at once, by each warp, for each position of a tile
-_MERGED_COLUMNS = 64  # of a result, by a program of the separate kernel that merges
 _REGISTERS = 168  # of a thread: so a multiprocessor has 12 warps
 _MOST_PIECES = 256  # of a sequence, that this kernel merges
-_PIECES_AT_ONCE = 64  # that it reads
 
 
 def decode_step(
@@ -185,10 +189,11 @@ class _Launch:
         if apart:
             names = "COLUMNS", "NUM_KV_HEADS", "GROUP", "VALUE_DIM"
             constants = {name: constants[name] for name in names}
-            constants["NUMBERS"] = _MERGED_COLUMNS
-            constants["PIECES"] = min(most_pieces, _PIECES_AT_ONCE)
+            columns, at_once = merge_sizes(q, cache.values, num_seqs, *lengths)
+            constants["NUMBERS"] = columns
+            constants["PIECES"] = min(most_pieces, at_once)
             constants |= {"WAITS": overlap, "HANDS_OVER": early}
-            grid = num_heads, num_seqs, -(-value_dim // _MERGED_COLUMNS)
+            grid = num_heads, num_seqs, -(-value_dim // columns)
             options = {"num_warps": 2, "launch_pdl": overlap}
             self._merge = _Kernel(merge_kernel, grid, constants, options)
 

@@ -683,7 +683,7 @@ def sizes_of(monkeypatch, shape, step, device=H200, **options):
         ((5, 8192, 8192), (64, 2, 66, True, True)),  # from a quarter on, medium ones
         ((3, 1100, 1100), (128, 4, 33, True, True)),  # less than 256 for each of 132
         ((4, 1024, 1024), (128, 4, 33, True, True)),
-        ((16, 1024, 1024), (128, 4, 33, False, False)),
+        ((16, 1024, 1024), (64, 2, 66, False, True, "fill")),  # four places on each
         ((7, 1, 8192), (64, 2, 66, True, True)),
         (
             (5, 100, 128),
@@ -691,7 +691,7 @@ def sizes_of(monkeypatch, shape, step, device=H200, **options):
         ),  # a tile holds all: nothing to merge
         ((32, 100, 2048), (128, 4, 49, False, True)),  # three on each
         ((8, 4096, 4096), (128, 4, 48, False, True)),  # six pieces each: nearly three
-        ((24, 1, 6000), (128, 4, 33, False, False)),  # there is much to read
+        ((24, 1, 6000), (128, 4, 49, False, False, "fill")),  # there is much to read
         ((64, 1, 4096), (128, 4, 49, False, False)),  # there are enough: in waves
         ((200, 1, 2048), (64, 4, 49, False, False)),
         ((256, 1, 2048), (32, 1, 49, False, False)),  # more than 14 on each
@@ -706,7 +706,7 @@ def test_sizes_follow_from_what_the_host_knows(monkeypatch, step, found):
     assert sizes_of(monkeypatch, shape, step) == found
     old = H200._replace(can_overlap=False)
     monkeypatch.setattr(triton_sizes, "INTERPRETED", False)
-    *_, apart, early = sizes_of(monkeypatch, shape, step, old)
+    _, _, _, apart, early, *_ = sizes_of(monkeypatch, shape, step, old)
     assert not apart  # two launches, one after the other, would take longer
     assert not early
 
@@ -732,12 +732,14 @@ def test_short_heads_of_even_contexts_get_small_programs(monkeypatch, step, size
         ((6, 4416, 4416), (32, 4, 99, True, True)),  # as many bytes in a tile
         ((4, 2208, 8804), (32, 4, 99, True, True)),
         ((6, 625, 625), (64, 4, 66, True, True)),  # there is little to read
-        ((21, 1551, 1551), (32, 2, 132, True, True)),
-        ((27, 951, 951), (64, 4, 66, False, True)),  # many are not merged apart
+        ((21, 1551, 1551), (32, 4, 99, False, True, "fill")),  # three places on each
+        ((27, 951, 951), (32, 4, 99, False, True, "fill")),
+        ((47, 10387, 10387), (32, 4, 99, False, False, "fill")),
         ((20, 205, 4912), (32, 4, 99, True, True)),
-        ((7, 318, 1300), (32, 2, 132, True, False)),
-        ((30, 146, 31228), (32, 2, 132, True, False)),  # one is very long
-        ((64, 1, 512), (64, 4, 66, False, False)),  # two on each: there are enough
+        ((7, 318, 1300), (16, 2, 132, True, True)),  # the longest piece counts
+        ((30, 146, 31228), (32, 4, 99, True, True)),  # one is very long
+        ((59, 1500, 9000), (32, 4, 99, False, False, "fill")),
+        ((67, 1, 512), (64, 4, 99, False, False)),  # two on each: there are enough
     ],
     ids=str,
 )
@@ -765,13 +767,50 @@ def test_sizes_in_8_bits(monkeypatch, step, found):
 @pytest.mark.parametrize(
     ("heads", "step", "found"),
     [
-        (71, (5, 461, 58580), (64, 4, 264, True, True)),
-        (71, (10, 15219, 15219), (128, 4, 264, True, True)),
+        (71, (5, 461, 58580), (32, 4, 264, True, True)),
+        (71, (10, 15219, 15219), (32, 4, 264, True, True)),
+        (71, (46, 6060, 6060), (32, 4, 264, False, True, "fill")),
         (20, (5, 461, 58580), (128, 4, 528, True, True)),
     ],
 )
 def test_sizes_of_many_query_heads(monkeypatch, heads, step, found):
     assert sizes_of(monkeypatch, (heads, 1, 64), step) == found
+
+
+@pytest.mark.parametrize(
+    ("shape", "step", "found"),
+    [
+        ((16, 16, 64), (25, 882, 882), (128, 4, 33, False, True, "fill")),
+        ((14, 2, 64), (20, 1458, 1458), (128, 4, 264, False, True, "fill")),
+        ((32, 8, 64), (22, 4561, 4561), (32, 1, 66, False, True)),
+        ((8, 1, 128), (57, 16156, 16156), (64, 2, 528, True, True)),
+        ((32, 8, 128), (11, 1412, 9490), (64, 2, 66, False, True, "fill")),
+        ((32, 32, 128), (4, 829, 829), (64, 2, 16, False, True, "fill")),
+        ((40, 8, 128), (10, 443, 15128), (128, 4, 33, False, False)),  # a long tail
+        ((40, 8, 128), (28, 13586, 13586), (128, 4, 196, False, False)),  # in waves
+    ],
+    ids=str,
+)
+def test_which_plans_fill_places(monkeypatch, shape, step, found):
+    assert sizes_of(monkeypatch, shape, step) == found
+
+
+@pytest.mark.parametrize(
+    ("shape", "step", "read"),
+    [
+        ((8, 1, 128), (6, 504, 47720), (32, 256)),  # there are few, and one is long
+        ((8, 1, 128), (6, 4000, 4000), (32, 64)),
+        ((16, 2, 256), (10, 6495, 6495), (64, 64)),
+        ((71, 1, 64), (55, 136, 7036), (64, 32)),  # some wait for a place
+    ],
+    ids=str,
+)
+def test_the_more_programs_merge_the_less_each_reads(monkeypatch, shape, step, read):
+    monkeypatch.setattr(triton_sizes, "device_of", lambda index: H200)
+    heads, kv_heads, dim = shape
+    q = torch.empty(step[0], heads, dim, dtype=torch.bfloat16)
+    values = torch.empty(1, 16, kv_heads, dim, dtype=torch.bfloat16)
+    assert triton_sizes.merge_sizes(q, values, *step) == read
 
 
 def test_tables_of_32_bits():
@@ -954,8 +993,7 @@ APART_MISTAKES = {
 def few_at_once(monkeypatch):
     """Two pieces, or fewer, are merged at once; apart, eight numbers of each."""
     monkeypatch.setattr(triton_step, "_MERGED_NUMBERS", 1)
-    monkeypatch.setattr(triton_step, "_PIECES_AT_ONCE", 2)
-    monkeypatch.setattr(triton_step, "_MERGED_COLUMNS", 8)
+    monkeypatch.setattr(triton_step, "merge_sizes", lambda *_: (8, 2))
 
 
 @APART
