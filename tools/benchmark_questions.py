@@ -862,38 +862,47 @@ def _cores(found: dict) -> str:
 def first() -> Question:
     host, *others = stored("first-batches")["hosts"]
     kinds = {
-        kind: row["first_over_later_rate"]
+        kind: row
         for kind, row in host.items()
         if isinstance(row, dict) and "first_over_later_rate" in row
     }
     rows = [
         (
             kind,
-            rate,
+            row["first_over_later_rate"],
+            row.get("of_the_cpu", ""),
             *(other.get(kind, {}).get("first_over_later_rate", "") for other in others),
         )
-        for kind, rate in kinds.items()
+        for kind, row in kinds.items()
     ]
-    later = [host[kind]["seconds"][1:] for kind in kinds]
-    spread = max(max(each) / min(each) for each in later) - 1
-    middle, longest = host["arrivals"]["step_ms"]
+    seconds = [each for kind in kinds for each in host[kind]["seconds"]]
+    spread = max(max(later) / min(later) for _, *later in seconds) - 1
+    bursts = host["arrivals"]
+    middle, longest = [
+        median(step[n] for start in bursts for step in start["step_ms"]) for n in (0, 1)
+    ]
+    ratio, before = (
+        median(start["longest_over_median_step"] for start in each["arrivals"])
+        for each in (host, others[0])
+    )
     return Question(
         "Is the first batch of a kind slower than later ones?",
         ("first-batches",),
-        "python -m benchmarks.gpu.first_batches",
+        "python -m benchmarks.gpu.first_batches --starts 3",
         (
             "first over later rate, compiled",
-            "this version",
-            "an earlier version",
-            "the same, on another host",
+            host["column"],
+            "its CPU alone",
+            *(other["column"] for other in others),
         ),
         rows,
         "At the start, kernels are compiled and requests of every kind are answered "
-        f"once, which takes {number(host['start_s'])} s. The earlier version answered "
-        "none, and its batches were timed without `gc.freeze()`. When 512 requests "
-        f"come at once while 128 decode, the longest of 60 steps takes "
-        f"{number(longest)} ms, and the median {number(middle)} ms. This host has a "
-        f"slow CPU: even later batches of a kind differ by up to {spread:.0%}.",
+        f"once, which takes {number(host['start_s'][0])} s. The earlier version "
+        "answered none, and its batches were timed without `gc.freeze()`. When 512 "
+        f"requests come at once while 128 decode, the longest of 60 steps takes "
+        f"{number(longest)} ms, and the median {number(middle)} ms: {number(ratio)} "
+        f"times as long ({number(before)} times by the version before, on its host). "
+        f"Even later batches of a kind differ by up to {spread:.0%}.",
     )
 
 
@@ -981,7 +990,6 @@ def guesses_on_a_gpu() -> Question:
             "free, 64, 2 guesses",
         )
     )
-    step = report["draft model, 1, 2 guesses"]["wall_ms"]
     return Question(
         "What do guesses bring on a GPU?",
         ("gpu-speculation", "gpu-speculation-before"),
@@ -1010,16 +1018,12 @@ def guesses_on_a_gpu() -> Question:
         "*Free* ones cost nothing to make, but are made from the text, so a step is "
         "read before the next is planned. The draft model has "
         f"{report['draft_layers']} of 28 layers, and its steps run one ahead. A clock "
-        "decides whether guessing pays for all users together. In this run, 64 plain "
-        "users got fewer tokens than in the run before "
-        f"({number(earlier['plain, 64']['tokens_per_s'])}), we believe because the CPU "
-        "was disturbed. And the clock paused the draft model for one user, though a "
-        f"step of {number(step)} ms pays; the cause was not traced. Since then, a "
-        "first trial is repeated soon, which was not measured. In the run before, the "
-        f"draft model brought one user {number(one['times_plain'])} times plain, five "
-        f"free guesses {number(free['times_plain'])} times, and two free guesses 64 "
-        f"users {number(full['times_plain'])} times; the draft model for 64 users was "
-        "not reached.",
+        "decides whether guessing pays for all users together. All are measured in "
+        "turns, a round of each, and medians of the rounds are compared. In an earlier "
+        "run, with more work for the CPU in a step and each kind measured for itself, "
+        f"the draft model brought one user {number(one['times_plain'])} times plain, "
+        f"five free guesses {number(free['times_plain'])} times, and two free guesses "
+        f"64 users {number(full['times_plain'])} times.",
     )
 
 
@@ -1095,6 +1099,56 @@ def sums() -> Question:
     )
 
 
+def two_gpus() -> Question:
+    report = stored("gpu-ranks")
+    peers = {"minipaged": ("one", "two"), "vLLM": ("vllm_one", "vllm")}
+    rows = []
+    for name, ways in peers.items():
+        if not all("tokens_per_s" in report.get(way, {}) for way in ways):
+            continue
+        one, two = (report[way] for way in ways)
+        asked = {
+            "tokens a second": [way["tokens_per_s"] for way in (one, two)],
+            "a lone user's next token, ms": [
+                way["lone"]["next_token_ms"] for way in (one, two)
+            ],
+            "her first token, ms": [
+                way["lone"]["first_token_ms"] for way in (one, two)
+            ],
+        }
+        rows += [
+            (f"{name}: {what}", *pair, pair[1] / pair[0])
+            for what, pair in asked.items()
+        ]
+    one, two = report["one"], report["two"]
+    steps = [
+        next(line for line in way["time_line"] if line["num_sequences"] == 256)
+        for way in (one, two)
+    ]
+    in_sums = steps[1]["kernels_ms"]["_sum_kernel"]
+    is_same = "All ranks had the same tokens. " * two["same_on_all_ranks"]
+    return Question(
+        "What does a second GPU bring, if two share a model?",
+        ("gpu-ranks",),
+        "python -m benchmarks.gpu.ranks --parts one two --time-lines "
+        "--out gpu-ranks.json",
+        ("Llama-3.1-8B's shape, bfloat16", "one H200", "two H200s", "ratio"),
+        rows,
+        "256 requests are there at once; prompts and answers have 100 to 1,024 tokens, "
+        "drawn at temperature 0.6. The lone user's prompt has "
+        f"{number(two['lone']['prompt'])} tokens. Two GPUs are two ranks: each has "
+        "half of the heads and weights, and in every step they exchange the sums "
+        f"[of the next table](#{anchor(sums().asked)}). If 256 users decode, a step "
+        f"takes {number(steps[0]['wall_ms'])} ms on one GPU, and "
+        f"{number(steps[1]['wall_ms'])} ms on two; sums over the ranks take "
+        f"{number(in_sums)} ms of these. {is_same}With a pool of the "
+        "same size, one GPU alone needs at most "
+        f"{number(one['peak_gb'])} GB, and each of two {number(two['peak_gb'])} GB. "
+        "The bars that were set before: 1.5 times the tokens a second, and 0.75 of the "
+        "lone user's time.",
+    )
+
+
 ON_A_GPU = (
     decode,
     decode_over_peers,
@@ -1105,6 +1159,7 @@ ON_A_GPU = (
     rungs,
     engine,
     servers,
+    two_gpus,
     sums,
     first,
     eight_bits,

@@ -5,12 +5,17 @@
 A model of Qwen3-0.6B's shape, random weights, bfloat16, greedy; prompts of 200 tokens,
 answers of 256, for one user and for 64 at once. The engine is compiled. Each guess is
 right with probability 0.6, by construction: whoever guesses knows the text of the plain
-run, and replaces each of its tokens by another one with probability 0.4. So a step that
-checks k guesses brings 1 + 0.6 + ... + 0.6^k tokens in the mean.
+run, and of every 1,000 tokens, in random order, 400 are replaced by other ones. So a
+step that checks k guesses brings 1 + 0.6 + ... + 0.6^k tokens in the mean.
 
 Free guesses cost nothing. Behind a draft model, a second model, with 4 of the 28 layers
 and the same head, computes all that it would compute to guess. It finds the same tokens
-likeliest as the large model, and each of its guesses is replaced with probability 0.4.
+likeliest as the large model, and its guesses are replaced in the same way.
+
+Each way has an engine. They are measured in turns: a round of plain decoding, a round
+of each kind of guesses, and again. So if something disturbs the machine for a while, it
+disturbs all of them. A round's luck with its guesses moves its speed by some percent,
+and medians over rounds are compared.
 
 An engine measures whether guessing pays, and pauses where it does not:
 "part_with_guesses" says in which part of the steps there were guesses. The milliseconds
@@ -25,12 +30,13 @@ import gc
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.profiler import ProfilerActivity, profile
@@ -48,13 +54,45 @@ PROMPT, NEW = 200, 256
 MOST_GUESSES = 7
 NUM_BLOCKS = 4000
 LAYERS = 4  # of the draft model
-GUESSES = {  # at a time, by the number of users
-    "plain": {1: (0,), 64: (0,)},
-    "draft model": {1: (2, 3), 64: (2,)},
-    "free": {1: (5, 7), 64: (2,)},
-}
+ROUNDS = {1: 20, 64: 4}  # by the number of users, who come in this order
+
+
+class Case(NamedTuple):
+    """What is measured: who guesses, and so many tokens at a time; 0: nobody does."""
+
+    users: int
+    kind: str
+    num_guesses: int = 0
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        guesses = f", {self.num_guesses} guesses" if self.num_guesses else ""
+        return f"{self.kind}, {self.users}{guesses}"
+
+    @property
+    def options(self) -> dict[str, int]:
+        """Of each request."""
+        return {"num_guesses": self.num_guesses} if self.num_guesses else {}
+
+
+CASES = [
+    Case(1, "plain"),
+    Case(1, "draft model", 2),
+    Case(1, "free", 7),
+    Case(64, "plain"),
+    Case(64, "draft model", 2),
+    Case(64, "free", 2),
+]
 
 Guess = Callable[[list[int], int], list[int]]
+
+
+def deck(size: int = 1000, decks: int = 50) -> list[bool]:
+    """Which guesses are right: in each of the decks, which are shuffled, as many."""
+    draw = Random(0)
+    right = [number < RIGHT * size for number in range(size)]
+    return [is_right for _ in range(decks) for is_right in draw.sample(right, size)]
 
 
 class Spoiled:
@@ -63,13 +101,13 @@ class Spoiled:
     def __init__(self, texts: list[list[int]]):
         """Each text must begin with another token."""
         self._texts = {text[0]: text for text in texts}
-        self._draw = Random(0)
+        self._right = cycle(deck())
 
     def __call__(self, tokens: list[int], count: int) -> list[int]:
         """How these tokens go on."""
         size = len(tokens)
         right = self._texts[tokens[0]][size : size + count]
-        return [t if self._draw.random() < RIGHT else t + 1 for t in right]
+        return [t if next(self._right) else t + 1 for t in right]
 
 
 class Free(Speculation):
@@ -92,15 +130,14 @@ class Behind(mp.DraftModel):
 
     def __init__(self, paged: mp.PagedModel):
         super().__init__(paged, MOST_GUESSES)
-        drawn = torch.rand(2**20, device=paged.device)
-        self._is_wrong = (drawn >= RIGHT).long()
+        self._is_wrong = torch.tensor(deck(), device=paged.device).logical_not().long()
         self._place = 0
 
     def likeliest(self, logits: torch.Tensor) -> torch.Tensor:
         """Its likeliest tokens, each right with 0.6."""
         tokens = super().likeliest(logits)
         count = tokens.shape[0]
-        if self._place + count > 2**20:
+        if self._place + count > len(self._is_wrong):
             self._place = 0
         self._place += count
         return tokens + self._is_wrong[self._place - count : self._place]
@@ -115,42 +152,68 @@ def prompts(count: int) -> list[list[int]]:
     ]
 
 
-def serve(
-    engine: mp.Engine, count: int, rounds: int, **options: Any
-) -> tuple[list[list[int]], dict[str, Any]]:
-    """The new tokens; and tokens a second from the first to the last, over all users.
+def serve(engine: mp.Engine, case: Case) -> tuple[list[list[int]], float]:
+    """A round: the new tokens; and tokens a second, over all users.
 
-    The first round is warm-up.
+    Time begins when each user has the first token.
     """
     config = GenerationConfig(max_new_tokens=NEW, pad_token_id=0)
-    speeds = []
-    for number in range(1 + rounds):
-        if number < 2:  # the first round is not counted
-            before = vars(engine.stats).copy()
-            gc.collect()
-            gc.freeze()  # as Engine.serve advises
-        streams = [engine.add(prompt, config, **options) for prompt in prompts(count)]
-        while any(not stream.tokens for stream in streams):
-            engine.step()
-        told = sum(len(stream.tokens) for stream in streams)
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        engine.run()
-        seconds = time.perf_counter() - start
-        if number:
-            speeds.append((count * NEW - told) / seconds)
-    row = {
-        "tokens_per_s": round(statistics.median(speeds), 1),
-        "rounds": [round(speed, 1) for speed in speeds],
-    }
-    stats = engine.stats
-    if stats.num_drafts > before["num_drafts"]:
-        steps = stats.num_drafts - before["num_drafts"]
-        all_steps = stats.num_steps - before["num_steps"]
-        row["part_with_guesses"] = round(steps / count / all_steps, 3)
-        right = stats.num_accepted_tokens - before["num_accepted_tokens"]
-        row["tokens_of_a_step"] = round(1 + right / steps, 3)
-    return [stream.output.sequences[0] for stream in streams], row
+    streams = [
+        engine.add(prompt, config, **case.options) for prompt in prompts(case.users)
+    ]
+    while any(not stream.tokens for stream in streams):
+        engine.step()
+    told = sum(len(stream.tokens) for stream in streams)
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    while engine.step():  # `engine.run` would first read all weights
+        pass
+    torch.cuda.synchronize()
+    seconds = time.perf_counter() - start
+    texts = [stream.output.sequences[0] for stream in streams]
+    return texts, (case.users * NEW - told) / seconds
+
+
+class Row:
+    """What the rounds of a case have come to."""
+
+    def __init__(self, case: Case, engine: mp.Engine):
+        self.case, self.engine = case, engine
+        self.speeds: list[float] = []
+        # Of all rounds: steps, times that a text's guesses were checked, right guesses.
+        self.counts = [0, 0, 0]
+
+    def add_round(self) -> list[list[int]]:
+        """Measure a round; these are its new tokens."""
+        before = self._stats()
+        texts, speed = serve(self.engine, self.case)
+        self.speeds.append(speed)
+        pairs = zip(self._stats(), before, strict=True)
+        self.counts = [
+            count + now - then
+            for count, (now, then) in zip(self.counts, pairs, strict=True)
+        ]
+        return texts
+
+    def _stats(self) -> tuple[int, int, int]:
+        stats = self.engine.stats
+        return stats.num_steps, stats.num_drafts, stats.num_accepted_tokens
+
+    def found(self, plain: "Row") -> dict[str, Any]:
+        """Tokens a second, beside plain decoding's of the same rounds."""
+        speed = statistics.median(self.speeds)
+        row: dict[str, Any] = {
+            "tokens_per_s": round(speed, 1),
+            "rounds": [round(speed, 1) for speed in self.speeds],
+        }
+        if self.case.num_guesses:
+            row["times_plain"] = round(speed / statistics.median(plain.speeds), 3)
+        num_steps, num_checked, num_right = self.counts
+        if num_checked:
+            part = num_checked / self.case.users / num_steps
+            row["part_with_guesses"] = round(part, 3)
+            row["tokens_of_a_step"] = round(1 + num_right / num_checked, 3)
+        return row
 
 
 class Always(Pace):
@@ -163,26 +226,32 @@ STEPS = 30  # of a time line
 
 
 def start(
-    engine: mp.Engine, speculation: Speculation | None, count: int, **options: Any
-) -> None:
-    """Let all users decode, with guesses in each step."""
+    engine: mp.Engine, speculation: Speculation | None, case: Case
+) -> Pace | None:
+    """Let all users decode, with guesses in each step; returns the clock so far."""
+    pace = None
     if speculation is not None:
-        speculation.pace = Always()
+        pace, speculation.pace = speculation.pace, Always()
     config = GenerationConfig(max_new_tokens=NEW, pad_token_id=0)
-    for prompt in prompts(count):
-        engine.add(prompt, config, **options)
+    for prompt in prompts(case.users):
+        engine.add(prompt, config, **case.options)
     for _ in range(12):
         engine.step()
     torch.cuda.synchronize()
+    return pace
 
 
-def end(engine: mp.Engine) -> None:
-    """Abort all."""
+def end(engine: mp.Engine, speculation: Speculation | None, pace: Pace | None) -> None:
+    """Abort all, and let this clock decide again."""
     for stream in list(engine.streams.values()):
         engine.abort(stream)
+    if speculation is not None:
+        speculation.pace = pace
 
 
-def time_line(engine: mp.Engine, *users: Any, **options: Any) -> dict[str, float]:
+def time_line(
+    engine: mp.Engine, speculation: Speculation | None, case: Case
+) -> dict[str, float]:
     """Milliseconds of a step, and for how long of it the CPU waits for the GPU."""
     read, waited = PendingChoices.read, 0.0
 
@@ -193,7 +262,7 @@ def time_line(engine: mp.Engine, *users: Any, **options: Any) -> dict[str, float
         waited += time.perf_counter() - begin
         return found
 
-    start(engine, *users, **options)
+    pace = start(engine, speculation, case)
     PendingChoices.read = timed
     try:
         begin = time.perf_counter()
@@ -203,24 +272,26 @@ def time_line(engine: mp.Engine, *users: Any, **options: Any) -> dict[str, float
         wall = time.perf_counter() - begin
     finally:
         PendingChoices.read = read
-    end(engine)
+    end(engine, speculation, pace)
     return {
         "wall_ms": round(wall * 1e3 / STEPS, 3),
         "waited_ms": round(waited * 1e3 / STEPS, 3),
     }
 
 
-def gpu_time(engine: mp.Engine, *users: Any, **options: Any) -> dict[str, float]:
+def gpu_time(
+    engine: mp.Engine, speculation: Speculation | None, case: Case
+) -> dict[str, float]:
     """Milliseconds of a step for which the GPU computes.
 
     It comes last: a profiler that has run may make later launches slower.
     """
-    start(engine, *users, **options)
+    pace = start(engine, speculation, case)
     with profile(activities=[ProfilerActivity.CUDA]) as seen:
         for _ in range(STEPS):
             engine.step()
         torch.cuda.synchronize()
-    end(engine)
+    end(engine, speculation, pace)
     busy, last = 0.0, 0.0
     for begin, stop in sorted(
         (event.time_range.start, event.time_range.end)
@@ -230,6 +301,14 @@ def gpu_time(engine: mp.Engine, *users: Any, **options: Any) -> dict[str, float]
         busy += max(0.0, stop - max(begin, last))
         last = max(last, stop)
     return {"gpu_ms": round(busy / 1e3 / STEPS, 3)}
+
+
+def large_model() -> Any:
+    """Random weights, and embeddings of which each token finds itself likeliest."""
+    model = random_model()
+    with torch.no_grad():
+        model.model.embed_tokens.weight *= 200
+    return model
 
 
 def small_model(model: Any, layers: int = LAYERS) -> Any:
@@ -244,68 +323,66 @@ def small_model(model: Any, layers: int = LAYERS) -> Any:
     return small.eval()
 
 
-def measure(
-    model: Any, small: Any, run: str, rounds: int, note: Callable[[str, Any], None]
-) -> None:
-    """Plain decoding, then both kinds of guesses, each with an engine of its own."""
+Note = Callable[[str, Any], None]
+Engines = dict[str, tuple[mp.Engine, Speculation | None]]
+
+
+def make_engines(model: Any, run: str, note: Note, stack: ExitStack) -> Engines:
+    """An engine of each kind. Those who guess freely learn the plain texts."""
     wrap = partial(mp.PagedModel, num_blocks=NUM_BLOCKS)
     paged = wrap(model, attention="triton")
     limits: dict[str, Any] = {"max_sequences": 64, "max_tokens": 2048, "run": run}
-    right: dict[int, list[list[int]]] = {}
+    engines: Engines = {}
+
+    def add(kind: str, speculation: Speculation | None) -> None:
+        begin = time.perf_counter()
+        engine = mp.Engine(paged, speculation=speculation, **limits)
+        engines[kind] = stack.enter_context(engine), speculation
+        note(f"{kind}, ready after", round(time.perf_counter() - begin, 2))
+
+    add("plain", None)
+    most = max(ROUNDS)
+    texts, _ = serve(engines["plain"][0], Case(most, "plain"))
+    pairs = zip(prompts(most), texts, strict=True)
+    add("draft model", Behind(wrap(small_model(model), attention="triton")))
+    add("free", Free(Spoiled([prompt + new for prompt, new in pairs])))
+    return engines
+
+
+def measure(engines: Engines, rounds: dict[int, int], note: Note) -> None:
+    """All cases of one user, in turns, and then those of many."""
     rows: dict[str, dict[str, Any]] = {}
-
-    def speculation_of(kind: str) -> Speculation | None:
-        if kind == "plain":
-            return None
-        if kind == "draft model":
-            return Behind(wrap(small, attention="triton"))
-        texts = zip(prompts(max(right)), right[max(right)], strict=True)
-        return Free(Spoiled([prompt + new for prompt, new in texts]))
-
-    def cases(kind: str) -> Iterator[tuple[str, int, dict[str, int]]]:
-        """What is measured with guesses of this kind: its name, users, and options."""
-        for count, wanted in GUESSES[kind].items():
-            for number in wanted:
-                options = {"num_guesses": number} if number else {}
-                of = f", {number} guesses" if number else ""
-                yield f"{kind}, {count}{of}", count, options
-
-    with ExitStack() as stack:
-        engines = {}
-        for kind in GUESSES:
-            speculation = speculation_of(kind)
-            begin = time.perf_counter()
-            engine = mp.Engine(paged, speculation=speculation, **limits)
-            engines[kind] = stack.enter_context(engine), speculation
-            note(f"{kind}, ready after", round(time.perf_counter() - begin, 2))
-            for name, count, options in cases(kind):
-                found, row = serve(engine, count, rounds, **options)
-                assert found == right.setdefault(count, found), f"{name}: other tokens"
-                if options:
-                    plain = rows[f"plain, {count}"]["tokens_per_s"]
-                    row["times_plain"] = round(row["tokens_per_s"] / plain, 3)
-                rows[name] = row
-                note(name, row)
-            for name, count, options in cases(kind):
-                rows[name] |= time_line(engine, speculation, count, **options)
-                note(name, rows[name])
-        for kind, users in engines.items():
-            for name, count, options in cases(kind):
-                rows[name] |= gpu_time(*users, count, **options)
-                note(name, rows[name])
+    for users, count in rounds.items():
+        group = [Row(case, engines[case.kind][0]) for case in CASES]
+        group = [row for row in group if row.case.users == users]
+        plain = group[0]
+        right, _ = serve(plain.engine, plain.case)
+        for row in group[1:]:  # these rounds are not counted
+            found, _ = serve(row.engine, row.case)
+            assert found == right, f"{row.case.name}: other tokens"
+        gc.collect()
+        gc.freeze()  # as Engine.serve advises
+        for _ in range(count):
+            for row in group:
+                assert row.add_round() == right, f"{row.case.name}: other tokens"
+        for row in group:
+            rows[row.case.name] = row.found(plain)
+            note(row.case.name, rows[row.case.name])
+        for row in group:
+            _, speculation = engines[row.case.kind]
+            rows[row.case.name] |= time_line(row.engine, speculation, row.case)
+            note(row.case.name, rows[row.case.name])
+    for case in CASES:
+        rows[case.name] |= gpu_time(*engines[case.kind], case)
+        note(case.name, rows[case.name])
 
 
 def main() -> None:
     """Measure, and print or store it."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--run", default="compiled")
-    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    model = random_model()
-    with torch.no_grad():
-        model.model.embed_tokens.weight *= 200
-    small = small_model(model)
     found: dict[str, Any] = {"machine": describe_machine(), "run": arguments.run}
     found |= {"right": RIGHT, "draft_layers": LAYERS}
 
@@ -315,7 +392,9 @@ def main() -> None:
         if arguments.out:
             arguments.out.write_text(json.dumps(found, indent=1) + "\n")
 
-    measure(model, small, arguments.run, arguments.rounds, note)
+    with ExitStack() as stack:
+        engines = make_engines(large_model(), arguments.run, note, stack)
+        measure(engines, ROUNDS, note)
 
 
 if __name__ == "__main__":

@@ -121,6 +121,9 @@ class DraftModel(Speculation):
         Returns what is pending now: these tokens, and guesses. All other guesses are in
         the texts.
         """
+        if not plan.copies and not any([_may_concern(work) for work in plan.works]):
+            self._unread = _Unread(self.written, pending)
+            return pending
         with self.paged.alone():
             self.paged.cache.copy(plan.copies)
             texts = self.written.texts(source for source, _ in plan.copies)
@@ -158,16 +161,25 @@ class DraftModel(Speculation):
         counts = {work: _num_guesses(work) for work in works}
         dice = {work: _same_dice(work) for work in works if counts[work]}
         unread = self._unread
-        for number in range(max(counts.values(), default=0) or 1):
+        stay_there = all([_takes_the_best(work, 0) for work in works])
+        last = max(max(counts.values(), default=0) - 1, 0)
+        for number in range(last + 1):
             guessing = [work for work in works if counts[work] > number]
-            computing = guessing if number else works
-            parts = [self._part(work, number, starts[work]) for work in computing]
-            parts = [part for part in parts if part.num_tokens]
-            if not parts:
-                break
-            logits = runner.logits(Plan(parts), unread.of_round())
-            logits = _last_rows(parts[: len(guessing)], logits)
+            logits = None
+            if number and stay_there:
+                chosen = unread.rounds[-1][2]
+                logits = runner.next_logits(chosen[: len(guessing)])
+            if logits is None:
+                computing = guessing if number else works
+                parts = [self._part(work, number, starts[work]) for work in computing]
+                parts = [part for part in parts if part.num_tokens]
+                if not parts:
+                    break
+                pending = unread.of_round()
+                logits = runner.last_logits(Plan(parts), pending, last - number)
             unread.add(guessing, number, self.likeliest(logits))
+            if stay_there:
+                continue
             for row, work in enumerate(guessing):
                 if not _takes_the_best(work, number):
                     own = logits[row : row + 1]
@@ -315,43 +327,43 @@ class _Unread:
         if self.rounds:
             works, _, tokens = self.rounds[-1]
             places = {work.sequence: [place] for place, work in enumerate(works)}
-            return Pending(tokens, places, self._back(works))
+            return Pending((tokens,), places, self._back(works))
         if newest is None or newest.with_before is None:
             return newest
-        count = newest.tokens.shape[0]
+        count = newest.num_tokens
         places = {seq: [count + n, n] for seq, (n,) in newest.places.items()}
-        return Pending(newest.with_before.view(-1), places, newest.back)
+        return Pending((newest.with_before.view(-1),), places, newest.back)
 
     def of_step(self) -> Pending | None:
         """What is pending for the large model: newest tokens, and all guesses."""
         newest = self._newest
         if not self.rounds:
             return newest
-        tokens: list[Tensor] = []
+        parts: tuple[Tensor, ...] = ()
         places: dict[Any, list[int]] = {}
         count = 0
         if newest is not None:
-            tokens.append(newest.tokens)
+            parts = newest.parts
             places |= newest.places
-            count = newest.tokens.shape[0]
+            count = newest.num_tokens
         for works, _, guesses in self.rounds:
             for place, work in enumerate(works, count):
                 places[work.sequence] = [*places.get(work.sequence, []), place]
             count += len(works)
-            tokens.append(guesses)
+            parts += (guesses,)
         back = None
         if newest is not None and newest.back is not None:
             backs = [newest.back, *(self._back(works) for works, *_ in self.rounds)]
             is_repeated = all([own is newest.back for own in backs])
             back = newest.back if is_repeated else torch.cat(backs)
-        return Pending(torch.cat(tokens), places, back)
+        return Pending(parts, places, back)
 
     def _back(self, works: list[Work]) -> Tensor | None:
         """By how many places these works are moved back; None if nothing is."""
         newest = self._newest
         if newest is None or newest.back is None:
             return None
-        stay = newest.tokens.shape[0]
+        stay = newest.num_tokens
         places = [newest.places.get(work.sequence, [stay])[0] for work in works]
         if places == [*range(stay)]:
             return newest.back
@@ -383,18 +395,13 @@ def _is_ahead(work: Work) -> bool:
     return work.start >= len(work.sequence.tokens)
 
 
+def _may_concern(work: Work) -> bool:
+    """Does it have guesses, or belong to a prompt? In pauses, most have neither."""
+    return work.stop - work.start > 1 or work.start < work.sequence.num_prefill_tokens
+
+
 def _put(work: Work, number: int, guess: int) -> None:
     work.sequence.tokens[work.sequence.num_known + number] = guess
-
-
-def _last_rows(parts: list[Work], logits: Tensor) -> Tensor:
-    """The logits of the last token of each part."""
-    counts = [part.num_logits for part in parts]
-    most = max(counts, default=1)
-    if sum(counts) == most * len(counts):  # as many each: a view
-        return logits[most - 1 : sum(counts) : most]
-    (rows,) = to_device([np.cumsum(counts, dtype=np.int64) - 1], logits.device)
-    return logits[rows]
 
 
 def _num_guesses(work: Work) -> int:

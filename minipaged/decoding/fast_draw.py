@@ -11,9 +11,7 @@ the highest logits have a weight, and it takes the first of them.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,7 +19,7 @@ from minipaged.attention.kernels.setup import tl, triton
 from minipaged.decoding.cutoff import find_cutoffs
 from minipaged.decoding.options import Options
 from minipaged.decoding.row_options import GREEDY, RowOptions
-from minipaged.model.persistent_inputs import to_device
+from minipaged.model.persistent_inputs import to_device_once
 
 _CHUNK = 4096  # logits
 _ROWS = 64  # numbers are sent for a multiple of so many rows
@@ -150,19 +148,8 @@ def to_numbers(options: Sequence[RowOptions], device: torch.device) -> Tensor:
     else:
         packed = b"".join([row.packed for row in kinds])
     packed += options[-1].packed * filled
-    # Another stream might read them before they have come.
-    on_gpu = device.type == "cuda"
-    stream = torch.cuda.current_stream(device).cuda_stream if on_gpu else 0
-    return _sent(packed, device, stream)[: len(options)]
-
-
-@lru_cache(maxsize=8)
-def _sent(packed: bytes, device: torch.device, _stream: int) -> Tensor:
-    """[rows, 4] float32, which nobody writes to."""
-    # `to_device` takes int64: two float32 travel as one.
-    as_integers = np.frombuffer(bytearray(packed), np.int64).reshape(-1, 2)
-    (numbers,) = to_device([as_integers], device)
-    return numbers.view(torch.float32)
+    numbers = to_device_once(packed, device)  # two float32 travel as one int64
+    return numbers.view(torch.float32).view(-1, 4)[: len(options)]
 
 
 def launch_draw(

@@ -83,9 +83,11 @@ class Speculating(GuessedWorks, Sampling):
         some requests went on alone, each step would serve half of them.
         """
         (answer,) = request.answers
+        may_guess = self._may_guess()
+        if not may_guess and answer.guesses_from is None:
+            return 1
         length = len(answer.tokens)
         num_unsure = length - answer.num_known
-        may_guess = self._may_guess()
         if not self.guesses_ahead and may_guess:
             return None
         room = request.max_computed - length
@@ -149,7 +151,7 @@ class Speculating(GuessedWorks, Sampling):
             if answer.num_pending:  # the next step has guesses, on the device
                 answer.guess([NOT_YET] * answer.num_pending)
                 answer.num_pending = 0
-            elif answer.num_uncomputed:
+            elif len(answer.tokens) > answer.num_computed:
                 waiting.append(answer)
         if waiting and self._may_guess():
             for answer in waiting:
@@ -264,7 +266,10 @@ class Speculating(GuessedWorks, Sampling):
 
 def is_guessing(request: Request) -> bool:
     """Are there guesses among the tokens whose logits have come?"""
-    return any([answer.guesses_from is not None for answer in request.answers])
+    first, *others = request.answers  # mostly there are no others
+    return first.guesses_from is not None or any(
+        [answer.guesses_from is not None for answer in others]
+    )
 
 
 def _take_or_draw_anew(turn: Turn, logits: Tensor) -> Chosen:

@@ -218,7 +218,7 @@ class PendingChoices:
         """The newest tokens, as inputs of the next step."""
         places = {turn.request.answers[0]: [n] for n, turn in enumerate(turns)}
         if len(tokens) == len(turns):
-            return Pending(tokens, places)
+            return Pending((tokens,), places)
         from minipaged.decoding.followed import follow_all  # appendix E
 
         self._guessing = [turn.request for turn in turns]
@@ -228,7 +228,7 @@ class PendingChoices:
         rows = [turn.rows for turn in turns]
         of_turns = [self._places[request] for request in self._guessing]
         newest, num_wrong = follow_all(computed, tokens, rows, of_turns)
-        return Pending(newest[0], places, back=num_wrong, with_before=newest)
+        return Pending((newest[0],), places, num_wrong, with_before=newest)
 
     def _compute_logprobs(
         self, turns: list[Turn], tokens: Tensor, logits: Tensor

@@ -4,7 +4,8 @@ A CUDA graph repeats the shapes and addresses that it was captured with. So a st
 padded to a size for which there is a graph, and one copy fills the places it reads.
 """
 
-from collections.abc import Iterator
+from dataclasses import replace
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +29,17 @@ class Size(NamedTuple):
         return self.longest == 1
 
 
+class _Place(NamedTuple):
+    """Where the numbers of a step lie."""
+
+    batch: RaggedBatch
+    pending_from: torch.Tensor  # [T]: which pending token each token is, or -1
+    lengths: torch.Tensor  # [2]: how many of them there are, and numbers after them
+
+
+_NO_TABLES = np.zeros((0, 0), np.int64)
+
+
 class FixedInputs:
     """Places for the largest batch; a smaller batch uses the first of them.
 
@@ -45,35 +57,41 @@ class FixedInputs:
         # For each size, the numbers of a step that is all padding. They are made once,
         # because the CPU may have less than a millisecond for a step.
         self._empty = {size: self._all_padding(size) for size in sizes}
+        self._starts = {
+            size: [0, *accumulate(self._lengths(size)[:-2])] for size in sizes
+        }
+        self._places: dict[Size, _Place] = {}  # for calls outside of graphs
         rows = max(size.rows for size in sizes)
         longest = max(
             len(numbers) + size.rows * width for size, numbers in self._empty.items()
         )
-        self._places: dict[Size, tuple[RaggedBatch, torch.Tensor]] = {}
         whole = {"dtype": torch.int64, "device": device}
         # A step's numbers, then its tables, which are no wider than the step needs.
         with torch.inference_mode(False):  # so that any mode may write to them
             self._packet = torch.zeros(longest, **whole)
             self._tables = torch.zeros(rows, width, **whole)
-            self._pending = torch.zeros(num_logits, **whole)
+            # Tokens, and then by how many places each is moved back (appendix E).
+            self._pending = torch.zeros(2 * num_logits, **whole)
+        self._sent_tables = _NO_TABLES  # they lie in `_tables`
 
     def _lengths(self, size: Size) -> list[int]:
         """How many numbers each part of a step has.
 
         The parts: tokens, positions, slots, contexts, starts, which logits are wanted,
-        and places of pending tokens. Lengths are even, because kernels are compiled for
-        addresses that are multiples of 16 bytes. For example: 8 sequences that decode,
-        with 8 rows of logits, have [8, 8, 8, 8, 10, 8, 8].
+        places of pending tokens, and how many of these there are. Lengths are even,
+        because kernels are compiled for addresses that are multiples of 16 bytes. For
+        example: 8 sequences that decode, with 8 rows of logits, have
+        [8, 8, 8, 8, 10, 8, 8, 2].
         """
         of_tokens = [size.tokens] * 3
         of_rows = [size.rows, size.rows + 2]
         num_logits = size.rows if size.decodes else self.num_logits
-        return [*of_tokens, *of_rows, num_logits, size.tokens]
+        return [*of_tokens, *of_rows, num_logits, size.tokens, 2]
 
     def _all_padding(self, size: Size) -> np.ndarray:
         numbers = np.zeros(sum(self._lengths(size)), np.int64)
         ends = np.cumsum(self._lengths(size))
-        _, _, slots, _, starts, _, pending_from = np.split(numbers, ends[:-1])
+        _, _, slots, _, starts, _, pending_from, _ = np.split(numbers, ends[:-1])
         pending_from[:] = slots[:] = -1
         starts[:] = np.arange(len(starts)) if size.decodes else size.tokens
         starts[0] = 0
@@ -90,45 +108,96 @@ class FixedInputs:
         arrays: the step; without them, all is padding. pending: tokens of the step
         before that the CPU has not read yet.
         """
-        num_rows, width = (0, 0) if arrays is None else arrays.block_tables.shape
+        tables = self._new_tables(arrays)
         empty = self._empty[size]
         count = empty.size
-        sent = host_memory(count + num_rows * width, self._device)
+        sent = host_memory(count + tables.size, self._device)
         numbers = sent.numpy()
         numbers[:count] = empty
         if arrays is not None:
-            numbers[count:] = arrays.block_tables.reshape(-1)
-            start = 0
-            for part, length in zip(_in_order(arrays), self._lengths(size)):  # noqa: B905
+            numbers[count:] = tables.reshape(-1)
+            *starts, of_pending = self._starts[size]
+            for part, start in zip(_in_order(arrays), starts, strict=True):
                 numbers[start : start + part.size] = part
-                start += length
-            numbers[start + arrays.pending_at] = arrays.pending_from
-        self._packet[: numbers.size].copy_(sent, non_blocking=True)
-        sent_tables = self._packet[count : numbers.size].view(num_rows, width)
-        # Tables of other rows are not read: the contexts are 0.
-        self._tables[:num_rows, :width].copy_(sent_tables)
+            if arrays.pending_at.size:
+                numbers[of_pending + arrays.pending_at] = arrays.pending_from
         if pending is not None:
-            self._pending[: pending.tokens.shape[0]].copy_(pending.tokens)
+            numbers[count - 2 : count] = self._place_pending(pending)
+        self._packet[: numbers.size].copy_(sent, non_blocking=True)
+        if tables.size:
+            num_rows, width = tables.shape
+            sent_tables = self._packet[count : numbers.size].view(num_rows, width)
+            self._sent_tables = _NO_TABLES  # Ctrl-C may come between these lines
+            # Tables of other rows are not read: the contexts are 0.
+            self._tables[:num_rows, :width].copy_(sent_tables)
+            self._sent_tables = tables
 
-    def move_back(self, size: Size, back: torch.Tensor, block_size: int) -> None:
-        """Move pending tokens of the step that was sent: see `Pending.back`."""
-        from minipaged.model.moved_back import move_pending_back  # appendix E
+    def _place_pending(self, pending: Pending) -> tuple[int, int]:
+        """Copy tokens, and how far they are moved back; how many of each?"""
+        parts, num_back = [*pending.parts], 0
+        if pending.back is not None:
+            parts.append(pending.back)
+            num_back = pending.back.shape[0]
+        num_tokens = pending.num_tokens
+        torch.cat(parts, out=self._pending[: num_tokens + num_back])
+        return num_tokens, num_back
 
-        if size not in self._places:
-            tokens, *_, pending_from = self._parts(size)
-            self._places[size] = self._around(tokens, size, block_size), pending_from
-        move_pending_back(*self._places[size], back, block_size)
+    def _new_tables(self, arrays: StepArrays | None) -> np.ndarray:
+        """The tables of this step; none if those that were sent last are the same.
+
+        Most steps change no table: a sequence needs a new block now and then.
+        """
+        if arrays is None:
+            return _NO_TABLES
+        new, old = arrays.block_tables, self._sent_tables
+        is_there = new.shape == old.shape and (new == old).all()
+        return _NO_TABLES if is_there else new
+
+    def take_pending(self, size: Size, block_size: int) -> None:
+        """Put pending tokens into the step that was sent, and move them back."""
+        self._take(self._place(size, block_size), block_size)
+
+    def _take(self, place: "_Place", block_size: int) -> None:
+        from minipaged.model.moved_back import take_pending  # appendix E
+
+        batch, pending_from, lengths = place
+        take_pending(batch, pending_from, self._pending, lengths, block_size)
+
+    def advance(
+        self, size: Size, chosen: torch.Tensor, length: int, block_size: int
+    ) -> None:
+        """From the step that was sent, make the next one: see `advanced.advance`."""
+        from minipaged.model.advanced import advance  # appendix E
+
+        batch, pending_from, _ = self._place(size, block_size)
+        advance(batch, pending_from, chosen, length, block_size)
 
     def batch(self, size: Size, block_size: int) -> RaggedBatch:
-        """A batch that reads the places; captured once, it is right for every step."""
-        tokens, *_, pending_from = self._parts(size)
-        pending = self._pending[pending_from.clamp(min=0)]
-        tokens = torch.where(pending_from < 0, tokens, pending.clamp(min=0))
-        return self._around(tokens, size, block_size)
+        """A batch that reads the places; captured once, it is right for every step.
 
-    def _around(self, tokens: torch.Tensor, size: Size, block_size: int) -> RaggedBatch:
-        _, positions, slots, contexts, starts, logits_at, _ = self._parts(size)
-        return RaggedBatch(
+        It begins with its pending tokens. If the step does not decode, none may have to
+        be moved back any more.
+        """
+        place = self._place_of(size, block_size)
+        if size.decodes:
+            self._take(place, block_size)
+            return place.batch
+        tokens, pending_from = place.batch.tokens, place.pending_from
+        pending = self._pending[pending_from.clamp(min=0)].clamp(min=0)
+        return replace(
+            place.batch, tokens=torch.where(pending_from < 0, tokens, pending)
+        )
+
+    def _place(self, size: Size, block_size: int) -> "_Place":
+        if size not in self._places:
+            self._places[size] = self._place_of(size, block_size)
+        return self._places[size]
+
+    def _place_of(self, size: Size, block_size: int) -> "_Place":
+        lengths = self._lengths(size)
+        parts = self._packet[: sum(lengths)].split(lengths)
+        tokens, positions, slots, contexts, starts, logits_at, *of_pending = parts
+        batch = RaggedBatch(
             tokens=tokens,
             positions=positions,
             slots=slots,
@@ -141,10 +210,7 @@ class FixedInputs:
             max_context_length=self.width * block_size,
             rows_share=size.rows_share,
         )
-
-    def _parts(self, size: Size) -> Iterator[torch.Tensor]:
-        lengths = self._lengths(size)
-        return self._packet[: sum(lengths)].split(lengths)
+        return _Place(batch, *of_pending)
 
 
 def _in_order(arrays: StepArrays) -> tuple[np.ndarray, ...]:

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from minipaged.errors import UnsupportedModel
@@ -13,9 +13,8 @@ from minipaged.model.fixed_inputs import FixedInputs, Size, without_padding
 from minipaged.model.inputs import Chunk, RaggedBatch
 from minipaged.model.paged_model import PagedModel
 from minipaged.model.persistent_inputs import Pending, StepArrays
-from minipaged.model.placed_linear import PlacedLinear
 from minipaged.model.positions import num_positions
-from minipaged.model.runner import Run, Runner, why_no_graphs
+from minipaged.model.runner import Run, Runner, of_last_tokens, why_no_graphs
 from minipaged.progress import progress_bar
 from minipaged.scheduling.plan import Plan
 
@@ -27,6 +26,14 @@ class Graph(NamedTuple):
 
     graph: torch.cuda.CUDAGraph
     batch: RaggedBatch
+
+
+class _Series(NamedTuple):
+    """The last step, from which the next may be made on the device (appendix E)."""
+
+    size: Size
+    length: int  # rows of each sequence
+    longest: int  # context
 
 
 class GraphRunner(Runner):
@@ -53,7 +60,8 @@ class GraphRunner(Runner):
     name: Run = "graphs"
     runs_ahead = True
     _twin: PreTrainedModel | None = None  # to run, if not the PagedModel's
-    _last_layer: PlacedLinear | None = None  # that can write to the common logits
+    _last_layer: nn.Module | None = None  # that can write to the common logits
+    _series: _Series | None = None
     _prompt_tokens = 128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192
     _guess_tokens = 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048
 
@@ -144,17 +152,38 @@ class GraphRunner(Runner):
         batch = without_padding(self._graphs[size].batch, arrays, copies)
         return batch, self._logits[: arrays.logits_at.size]
 
-    def logits(self, plan: Plan, pending: Pending | None = None) -> Tensor:
-        """As `compute`, for those who do not look at the batch.
-
-        They must call `refuse_replaced_weights`, but not after each of several steps.
-        """
-        arrays = self.inputs.arrays(plan, pending)
+    def last_logits(
+        self, plan: Plan, pending: Pending | None = None, num_more: int = 0
+    ) -> Tensor:
+        """As Runner's. Callers must call `refuse_replaced_weights`, but only once."""
+        arrays = self.inputs.arrays(plan, pending, num_more)
         size = self._size_of(arrays, pending)
+        self._series = None
         if size is None:
-            return self.compute_arrays(arrays, plan.copies, pending)[1]
-        arrays = self._replay(size, arrays, plan.copies, pending)
-        return self._logits[: arrays.logits_at.size]
+            logits = self.compute_arrays(arrays, plan.copies, pending)[1]
+            return of_last_tokens(plan, logits)
+        num_tokens, length = len(arrays.tokens), arrays.max_query_length
+        if size.decodes and num_tokens == length * len(plan.works):
+            self._series = _Series(size, length, arrays.max_context_length)
+        self._replay(size, arrays, plan.copies, pending)
+        return of_last_tokens(plan, self._logits)
+
+    def next_logits(self, chosen: Tensor) -> Tensor | None:
+        """As Runner's: a replay of the last graph, if each sequence has as many rows.
+
+        Nothing is sent: the device makes the step from the last one.
+        """
+        series = self._series
+        if series is None or series.longest == self._longest:
+            return None
+        size, length, longest = series
+        # Now each sequence has one row. Such a step has its numbers at the same places.
+        alone = size._replace(rows_share=False)
+        size = alone if alone in self._graphs else size
+        self._series = _Series(size, length, longest + 1)
+        self._fixed.advance(size, chosen, length, self.paged.pool.block_size)
+        self._graphs[size].graph.replay()
+        return self._logits[length - 1 : length * chosen.shape[0] : length]
 
     def _replay(
         self,
@@ -167,8 +196,8 @@ class GraphRunner(Runner):
         if size.rows_share:
             arrays = arrays.with_a_row_for_each_token()
         self._fixed.send(size, arrays, pending)
-        if pending is not None and pending.back is not None:
-            self._fixed.move_back(size, pending.back, self.paged.pool.block_size)
+        if pending is not None and pending.back is not None and not size.decodes:
+            self._fixed.take_pending(size, self.paged.pool.block_size)
         self.paged.cache.copy(copies)
         self._graphs[size].graph.replay()
         return arrays
@@ -180,7 +209,7 @@ class GraphRunner(Runner):
         num_sequences = len(arrays.context_lengths)
         if (
             arrays.max_context_length > self._longest
-            or (pending is not None and pending.tokens.shape[0] > self._most_logits)
+            or (pending is not None and pending.num_tokens > self._most_logits)
             or self.paged.attention != self._attention  # it may be exchanged
         ):
             return None
@@ -215,6 +244,7 @@ class GraphRunner(Runner):
                     batch = self._forward(size)
                 finally:
                     graph.capture_end()
+                graph.replay()  # the first replay brings the graph to the GPU
                 self._graphs[size] = Graph(graph, batch)
         stream.wait_stream(side_stream)
         self._load_kernels_of_prompts()
@@ -250,7 +280,8 @@ class GraphRunner(Runner):
         if self._guesses:
             stays = torch.zeros(1, dtype=torch.int64, device=self.paged.device)
             self._fixed.send(self._guesses[0])
-            self._fixed.move_back(self._guesses[0], stays, self.paged.pool.block_size)
+            block_size = self.paged.pool.block_size
+            self._fixed.advance(self._guesses[0], stays, 1, block_size)
 
     def _eager_prompts(self) -> list[RaggedBatch]:
         """Prompts with many new tokens, and with few: their kernels differ."""
@@ -286,6 +317,7 @@ class GraphRunner(Runner):
         for name in ("_weights", "_fixed", "_logits"):
             vars(self).pop(name, None)
         self._max_rows = self._most_logits = 0  # later steps run eagerly
+        self._series = None
         self._guesses.clear()
 
 

@@ -32,18 +32,29 @@ def move_back(batch: RaggedBatch, back: Tensor, block_size: int) -> None:
     batch.slots.copy_(torch.where(back > 0, slots, batch.slots))
 
 
-def move_pending_back(
-    batch: RaggedBatch, pending_from: Tensor, back: Tensor, block_size: int
+def take_pending(
+    batch: RaggedBatch,
+    pending_from: Tensor,
+    pending: Tensor,
+    lengths: Tensor,
+    block_size: int,
 ) -> None:
-    """Move the pending tokens of a batch, in place.
+    """Put pending tokens into a batch, and move them back, in place; nothing waits.
 
-    back: int64, by how many places each pending token is moved; it repeats, if it is
-    shorter. pending_from: [T] int64, which of these each token of the batch is; -1 for
-    all others.
+    pending_from: [T] int64, which pending token each token of the batch is; -1 for all
+    others. pending: int64, N tokens, and then by how many places each is moved back;
+    these numbers repeat, if they are fewer. -1, where no token could be drawn, becomes
+    0. lengths: [2] int64, how many tokens there are, and how many numbers after them: 0
+    if nothing is moved.
     """
     if batch.positions.is_cuda and batch.max_query_length == 1:
-        from minipaged.model.moved_back_kernel import move_back_rows
+        from minipaged.model.moved_back_kernel import take_pending_rows
 
-        return move_back_rows(batch, pending_from, back, block_size)
-    of_tokens = back[pending_from % len(back)].masked_fill_(pending_from < 0, 0)
-    move_back(batch, of_tokens, block_size)
+        return take_pending_rows(batch, pending_from, pending, lengths, block_size)
+    is_pending = pending_from >= 0
+    place = pending_from.clamp(min=0)
+    tokens = pending[place].clamp(min=0)
+    batch.tokens.copy_(torch.where(is_pending, tokens, batch.tokens))
+    num_tokens, num_back = lengths
+    back = pending[num_tokens + place % num_back.clamp(min=1)]
+    move_back(batch, back * (is_pending & (num_back > 0)), block_size)

@@ -40,7 +40,8 @@ class Original:
         """Note the weights; to be called again after we have moved them."""
         modules = list(self._model.modules())
         parts = [part for m in modules for part in (m._modules, m._parameters)]
-        self._parts = [part.values() for part in parts]  # views: they show changes
+        self._parts = [part.values() for part in parts if part]  # views show changes
+        self._empty = [part for part in parts if not part]  # about half of them
         self._buffers = [(m._buffers, name) for m, name in _lasting_buffers(modules)]
         # They are held, so that no other object can take their addresses.
         self._held = list(self._holds())
@@ -56,7 +57,11 @@ class Original:
     def refuse_if_changed(self) -> None:
         """Raise ValueError if weights or modules were replaced, moved or written to."""
         refuse_autocast(self._device_type)
-        if not all(map(is_, self._holds(), self._held)) or self._look() != self._seen:
+        if (
+            not all(map(is_, self._holds(), self._held))
+            or any(self._empty)
+            or self._look() != self._seen
+        ):
             raise ValueError(
                 "the model's weights were replaced, moved or changed since it was "
                 f"wrapped; {_WRAP_AGAIN}"

@@ -180,7 +180,7 @@ def doing(runner: Runner) -> dict[str, Callable[..., Any]]:
                 broadcast(tensor)
             if sent:
                 tokens, *back = sent
-                pending = Pending(tokens, {}, *back)
+                pending = Pending((tokens,), {}, *back)
             runner.compute_arrays(arrays, copies, pending)
 
     return {

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate, chain
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from minipaged.model.inputs import RaggedBatch
 from minipaged.scheduling.plan import Plan
 from minipaged.scheduling.sequence import Sequence
 
-_FEW = 16  # new tokens of a sequence: fewer are quicker in a list than in an array
+_NONE = np.zeros(0, np.int64)
 
 
 class Pending(NamedTuple):
@@ -22,11 +23,22 @@ class Pending(NamedTuple):
     at places before those of the plan.
     """
 
-    tokens: torch.Tensor  # [N] int64; -1 where none could be drawn
+    # Together N tokens, int64; -1 where none could be drawn.
+    parts: tuple[torch.Tensor, ...]
     places: Mapping[Sequence, list[int]]  # of each sequence's tokens, the newest last
     # By how many places each is moved back. It may be shorter than N: then it repeats.
     back: torch.Tensor | None = None
     with_before: torch.Tensor | None = None  # [2, N]: these, and the tokens before
+
+    @property
+    def tokens(self) -> torch.Tensor:
+        """All parts as one tensor, [N]."""
+        return self.parts[0] if len(self.parts) == 1 else torch.cat(self.parts)
+
+    @property
+    def num_tokens(self) -> int:
+        """N."""
+        return sum([part.shape[0] for part in self.parts])
 
 
 class StepArrays(NamedTuple):
@@ -52,7 +64,7 @@ class StepArrays(NamedTuple):
         step, if all K and V are written before any token attends. For example: 3 tokens
         at the end of a context of 9 are three rows, of contexts 7, 8 and 9.
         """
-        lengths = np.diff(self.query_starts)
+        lengths = self.query_starts[1:] - self.query_starts[:-1]
         contexts = self.positions + 1
         return StepArrays(
             tokens=self.tokens,
@@ -128,14 +140,19 @@ class PersistentInputs:
         block_size = plan.works[0].sequence.table.pool.block_size
         return arrays.on_device(self._device, block_size, plan.copies, pending)
 
-    def arrays(self, plan: Plan, pending: Pending | None = None) -> StepArrays:
-        """The batch as arrays, before they are brought to the device."""
+    def arrays(
+        self, plan: Plan, pending: Pending | None = None, num_more: int = 0
+    ) -> StepArrays:
+        """The batch as arrays, before they are brought to the device.
+
+        num_more: of how many later tokens of each sequence the blocks are wanted, too.
+        """
         block_size = plan.works[0].sequence.table.pool.block_size
         _, sequences, starts, stops, wanted = zip(*plan.works, strict=True)
         rows = [self._update(sequence) for sequence in sequences]
         numbers = np.array([row.number for row in rows])
         longest = max(stops)
-        block_tables = self._tables[numbers, : -(-longest // block_size)]
+        block_tables = self._tables[numbers, : -(-(longest + num_more) // block_size)]
         texts = [sequence.tokens for sequence in sequences]
         # Pending tokens are the last of a work. They are not in the text yet, or a
         # negative number stands for them.
@@ -166,31 +183,20 @@ class PersistentInputs:
         else:
             contexts = np.array(stops)
             lengths = [stop - start for start, stop in zip(starts, stops, strict=True)]
-            query_starts = np.array([0, *accumulate(lengths)])
+            ends = [*accumulate(lengths)]
+            query_starts = np.array([0, *ends])
             most_new = max(lengths)
-            count = int(query_starts[-1])
+            count = ends[-1]
             parts = [
                 text[start:stop] + [0] * (stop - max(start, len(text)))
                 for text, start, stop in zip(texts, starts, stops, strict=True)
             ]
             tokens = np.fromiter(chain.from_iterable(parts), np.int64, count)
-            if most_new <= _FEW:
-                places = [*map(range, starts, stops)]
-                slots = [
-                    row.block_ids[at // block_size] * block_size + at % block_size
-                    for row, own in zip(rows, places, strict=True)
-                    for at in own
-                ]
-                positions, slots = np.array(
-                    [*chain.from_iterable(places), *slots], dtype=np.int64
-                ).reshape(2, -1)
-            else:
-                row = np.arange(len(rows)).repeat(lengths)
-                shift = contexts - query_starts[1:]
-                positions = np.arange(count) + shift.repeat(lengths)
-                blocks = block_tables[row, positions // block_size]
-                slots = blocks * block_size + positions % block_size
-            ends = query_starts[1:].tolist()
+            row = np.arange(len(rows)).repeat(lengths)
+            shift = contexts - query_starts[1:]
+            positions = np.arange(count) + shift.repeat(lengths)
+            blocks = block_tables[row, positions // block_size]
+            slots = blocks * block_size + positions % block_size
             firsts = [end - num for end, num in zip(ends, wanted, strict=True)]
             logits_at = chain.from_iterable(map(range, firsts, ends))
         return StepArrays(
@@ -201,8 +207,8 @@ class PersistentInputs:
             context_lengths=contexts,
             query_starts=query_starts,
             logits_at=np.array([*logits_at], dtype=np.int64),
-            pending_at=_last_of(query_starts, unread),
-            pending_from=np.array(pending_from, dtype=np.int64),
+            pending_at=_last_of(query_starts, unread) if unread else _NONE,
+            pending_from=np.array(pending_from, dtype=np.int64) if unread else _NONE,
             max_query_length=most_new,
             min_context_length=min(stops),
             max_context_length=longest,
@@ -273,6 +279,24 @@ def to_device(arrays: list[np.ndarray], device: torch.device) -> list[torch.Tens
         part.numpy()[: array.size] = array.ravel()
     parts = packet.to(device, non_blocking=device.type == "cuda").split(lengths)
     return [p[: a.size].view(a.shape) for p, a in zip(parts, arrays, strict=True)]
+
+
+def to_device_once(numbers: bytes, device: torch.device) -> torch.Tensor:
+    """These bytes as int64 on the device; nobody may write to them.
+
+    What was sent lately is still there: many steps ask for what the step before has
+    asked for.
+    """
+    # Another stream might read them before they have come.
+    on_gpu = device.type == "cuda"
+    stream = torch.cuda.current_stream(device).cuda_stream if on_gpu else 0
+    return _sent(numbers, device, stream)
+
+
+@lru_cache(maxsize=16)
+def _sent(numbers: bytes, device: torch.device, _stream: int) -> torch.Tensor:
+    array = np.frombuffer(bytearray(numbers), np.int64)
+    return to_device([array], device)[0]
 
 
 def host_memory(size: int, device: torch.device) -> torch.Tensor:

@@ -4,12 +4,18 @@ import warnings
 from importlib.util import find_spec
 from typing import Literal
 
+import numpy as np
 from torch import Tensor
 
 from minipaged.errors import UnsupportedModel
 from minipaged.model.inputs import RaggedBatch
 from minipaged.model.paged_model import PagedModel
-from minipaged.model.persistent_inputs import Pending, PersistentInputs, StepArrays
+from minipaged.model.persistent_inputs import (
+    Pending,
+    PersistentInputs,
+    StepArrays,
+    to_device,
+)
 from minipaged.model.twin import has_own_forward, hooks_of
 from minipaged.scheduling.plan import Plan
 
@@ -61,9 +67,22 @@ class Runner:
         batch = arrays.on_device(self.paged.device, block_size, copies, pending)
         return batch, self.forward(batch)
 
-    def logits(self, plan: Plan, pending: Pending | None = None) -> Tensor:
-        """The logits alone, as `compute` returns them; weights may go unchecked."""
-        return self.compute(plan, pending)[1]
+    def last_logits(
+        self, plan: Plan, pending: Pending | None = None, num_more: int = 0
+    ) -> Tensor:
+        """The logits of the last token of each work that asks for any.
+
+        Weights may go unchecked. num_more: how often `next_logits` may follow.
+        """
+        return of_last_tokens(plan, self.compute(plan, pending)[1])
+
+    def next_logits(self, chosen: Tensor) -> Tensor | None:
+        """The logits after another token of the first sequences of `last_logits`.
+
+        chosen: [S] int64, their next tokens, for which their tables have room. None if
+        this runner must be handed a plan.
+        """
+        return None
 
     def forward(self, batch: RaggedBatch) -> Tensor:
         """The logits of this batch, which holds all that a step needs, copies included.
@@ -78,6 +97,16 @@ class Runner:
 
     def close(self) -> None:
         """Give its memory back; a second call changes nothing."""
+
+
+def of_last_tokens(plan: Plan, logits: Tensor) -> Tensor:
+    """Of a plan's logits, those of the last token of each work that asks for any."""
+    counts = [work.num_logits for work in plan.works if work.num_logits]
+    most = max(counts, default=1)
+    if sum(counts) == most * len(counts):  # as many each: a view
+        return logits[most - 1 : sum(counts) : most]
+    (rows,) = to_device([np.cumsum(counts, dtype=np.int64) - 1], logits.device)
+    return logits[rows]
 
 
 def make_runner(

@@ -33,9 +33,11 @@ class GuessedWorks(NextWorks):
         works = super().next_works(request, limit + len(request.drafts))
         if not works:
             return []
-        if works[0].sequence in request.drafts:
+        first = works[0].sequence
+        if first in request.drafts:
             return []  # the answer is in a plan in flight
-        if len(works) == 1 and works[0].stop == works[0].sequence.num_tokens:
+        num_tokens = len(first.tokens) + first.num_pending
+        if len(works) == 1 and works[0].stop == num_tokens:
             return works  # as most while guessing pauses
         while len(works) > limit:
             works.pop()

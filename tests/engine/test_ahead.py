@@ -463,7 +463,7 @@ class OfRows(PendingChoices):
         super().__init__(*arguments)
         first = [self.pending.tokens[0]] * len(self.pending.tokens)
         if first:
-            self.pending = Pending(torch.stack(first), self.pending.places)
+            self.pending = Pending((torch.stack(first),), self.pending.places)
 
 
 class OfTheDead(StepsAhead):

@@ -3,6 +3,7 @@
 import random
 
 import pytest
+import torch
 from transformers import GenerationConfig
 
 import minipaged as mp
@@ -25,7 +26,7 @@ from minipaged.decoding import draft_model, followed
 from minipaged.decoding.pace import Pace
 from minipaged.engine import ahead
 from minipaged.engine.ahead import may_run_ahead
-from minipaged.model import moved_back
+from minipaged.model import advanced, moved_back
 from minipaged.scheduling.sequence import Sequence
 
 pytestmark = pytest.mark.filterwarnings("ignore:thrashing")
@@ -98,12 +99,43 @@ def test_nothing_is_read_before_the_next_step_has_begun(way, monkeypatch):
 never_called = None
 
 
-def test_a_draft_model_that_says_the_same_is_always_right():
-    engine = drafting(steps_ahead, noise=0.0)
+@WAYS
+def test_a_draft_model_that_says_the_same_is_always_right(way):
+    engine = drafting(way, noise=0.0)
     stream = engine.add(PROMPTS[0], config(14))
     engine.run()
     check([stream.output], answers(config(14))[:1])
     assert engine.stats.num_accepted_tokens_per_pos[:3] == (3, 3, 3)
+
+
+def accepted_of_rounds(from_cpu, monkeypatch):
+    """How many guesses of each number were right; rounds on the device, or from here.
+
+    For a text alone, and for several.
+    """
+    engine = drafting(replaying, noise=0.02)
+    rounds = []
+
+    def noted(chosen, next_logits=engine._runner._own.next_logits):
+        logits = None if from_cpu else next_logits(chosen)
+        rounds.append(logits is not None)
+        return logits
+
+    monkeypatch.setattr(engine._runner._own, "next_logits", noted)
+    found = []
+    for prompts in (PROMPTS[7:], PROMPTS):
+        for prompt in prompts:
+            engine.add(prompt, GREEDY)
+        engine.run()
+        found.append(engine.stats.num_accepted_tokens_per_pos)
+    # A step without graphs comes from the CPU, and its rounds, too.
+    assert from_cpu or sum(rounds) > 0.8 * len(rounds) > 50
+    return found
+
+
+def test_rounds_on_the_device_guess_what_others_guess(monkeypatch):
+    found = accepted_of_rounds(False, monkeypatch)
+    assert found == accepted_of_rounds(True, monkeypatch)
 
 
 @WAYS
@@ -289,6 +321,19 @@ def forgets_the_next(sequence, count=0):
         sequence.table.truncate(len(sequence.tokens))
 
 
+def next_to_next(batch, *others):
+    """Wrong: a guess is computed at the place of the guess after it."""
+    batch.positions.add_(1)
+    ADVANCE(batch, *others)
+
+
+def others_go_on(batch, pending_from, chosen, length, block_size):
+    """Wrong: sequences that have no more guesses go on, too."""
+    rest = chosen.new_zeros(len(batch.positions) // length - len(chosen))
+    ADVANCE(batch, pending_from, torch.cat([chosen, rest]), length, block_size)
+
+
+ADVANCE = advanced.advance
 FOLLOW_ALL = followed.follow_all
 WRONG = {
     "stays": (moved_back, "move_back", stays),
@@ -304,3 +349,10 @@ def test_wrong_versions_are_noticed(monkeypatch, name):
     with pytest.raises((AssertionError, IndexError, ValueError, KeyError)):
         test_the_same_answers(steps_ahead, GREEDY, 96, "recompute", 0.05)
         test_blocks_of_accepted_tokens_are_published()
+
+
+@pytest.mark.parametrize("wrong", [next_to_next, others_go_on])
+def test_wrong_rounds_on_the_device_are_noticed(monkeypatch, wrong):
+    right = accepted_of_rounds(True, monkeypatch)
+    monkeypatch.setattr(advanced, "advance", wrong)
+    assert accepted_of_rounds(False, monkeypatch) != right

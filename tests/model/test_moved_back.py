@@ -5,8 +5,8 @@ import torch
 
 from minipaged.attention.kernels.setup import INTERPRETED
 from minipaged.model.inputs import RaggedBatch
-from minipaged.model.moved_back import move_back, move_pending_back
-from minipaged.model.moved_back_kernel import move_back_rows
+from minipaged.model.moved_back import move_back, take_pending
+from minipaged.model.moved_back_kernel import take_pending_rows
 
 DEVICE = "cpu" if INTERPRETED else "cuda"
 TABLES = [[7, 0, 0], [2, 9, 4], [5, 6, 8]]
@@ -62,10 +62,13 @@ def test_the_example_of_the_docstring():
     assert batch.slots.tolist() == [39, 16] and batch.context_lengths.tolist() == [9]
 
 
-@pytest.mark.parametrize("move", [move_pending_back, move_back_rows])
+@pytest.mark.parametrize("take", [take_pending, take_pending_rows])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_row_for_each_token(move, seed):
-    """The kernel's numbers are torch's; padding, of slot -1, stays as it is."""
+def test_a_row_for_each_token(take, seed):
+    """The kernel's numbers are torch's; padding, of slot -1, stays as it is.
+
+    There are 80 pending tokens, and numbers for 40, which repeat.
+    """
     random = torch.Generator().manual_seed(seed)
 
     def draw(low, high, *shape):
@@ -73,19 +76,33 @@ def test_a_row_for_each_token(move, seed):
 
     tables = draw(0, 50, 150, 6)
     back = draw(0, 4, 40)
-    pending_from = draw(-1, 40, 150)
+    pending = draw(-1, 99, 80)
+    pending_from = draw(-1, 80, 150)
     positions = draw(4, 24, 150)
     batch = batch_of(positions, tables)
     batch.slots[140:] = -1
     pending_from[140:] = [-1] * 10
-    of_tokens = [back[place] if place >= 0 else 0 for place in pending_from]
+    of_tokens = [back[place % 40] if place >= 0 else 0 for place in pending_from]
     wanted = batch_of(
         [at - moved for at, moved in zip(positions, of_tokens, strict=True)], tables
     )
     wanted.slots[140:] = -1
-    numbers = (torch.tensor(each).to(DEVICE) for each in (pending_from, back))
-    move(batch, *numbers, 4)
-    assert same(batch, wanted)
+    tokens = [
+        max(pending[place], 0) if place >= 0 else own
+        for place, own in zip(pending_from, batch.tokens.tolist(), strict=True)
+    ]
+    numbers = pending_from, pending + back, [80, 40]
+    take(batch, *(torch.tensor(each).to(DEVICE) for each in numbers), 4)
+    assert same(batch, wanted) and batch.tokens.tolist() == tokens
+
+
+@pytest.mark.parametrize("take", [take_pending, take_pending_rows])
+def test_pending_tokens_that_stay(take):
+    batch = batch_of([9, 3], [[2, 9, 4], [7, 0, 0]])
+    wanted = batch_of([9, 3], [[2, 9, 4], [7, 0, 0]])
+    numbers = [1, -1], [50, 60, 99], [2, 0]
+    take(batch, *(torch.tensor(each).to(DEVICE) for each in numbers), 4)
+    assert same(batch, wanted) and batch.tokens.tolist() == [60, 3]
 
 
 def test_rows_without_tokens_stay():

@@ -367,6 +367,18 @@ def test_a_hook_of_huggingface_does_not_hide_another_one():
         paged.refuse_altered_modules()
 
 
+@pytest.mark.parametrize("added", [nn.Linear(2, 2), nn.Parameter(torch.ones(2))])
+def test_what_is_added_where_nothing_was_is_noticed(added):
+    """A norm has no modules, and a layer no weights beside those of its modules."""
+    model = fresh()
+    paged = PagedModel(model, num_blocks=8)
+    paged.refuse_replaced_weights()
+    is_weight = isinstance(added, nn.Parameter)
+    (layer(model) if is_weight else layer(model).input_layernorm).extra = added
+    with pytest.raises(ValueError, match="replaced, moved or changed"):
+        paged.refuse_replaced_weights()
+
+
 def test_the_shards_of_a_model_are_looked_at_in_their_place():
     """A DTensor's own address and counter are not those of its numbers."""
     store = distributed.HashStore()

@@ -149,7 +149,7 @@ def test_a_negative_number_stands_for_a_pending_token():
     sequence, other = sequence_of(7, 7), sequence_of(3, 3)
     sequence.tokens[6] = -1
     works = [Work(None, other, 2, 3, 1), Work(None, sequence, 6, 7, 1)]
-    pending = Pending(torch.tensor([50, 60]), {sequence: [1], other: [0]})
+    pending = Pending((torch.tensor([50, 60]),), {sequence: [1], other: [0]})
     batch = PersistentInputs().build(Plan(works), pending)
     assert batch.tokens.tolist() == [2, 60]
 

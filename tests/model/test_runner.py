@@ -318,18 +318,59 @@ def test_unwritten_prompts_stay_within_the_model_s_positions():
         assert (runner._size_of(arrays, None) is not None) == is_replayed
 
 
+def step_of(table):
+    """A step of one token, with this table."""
+    one = np.array([5])
+    return StepArrays(
+        *(one, one, one), np.array([table]), np.array([9]), np.array([0, 1]),
+        *(one * 0, one[:0], one[:0]), 1, 9, 9,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("size", [Size(8, 8, 1), Size(16, 16, 16)])
 def test_only_tables_of_sequences_that_are_there_are_sent(size):
     fixed = FixedInputs([size], width=100, num_logits=8, device=torch.device("cpu"))
     fixed._tables.fill_(-7)
-    one = np.array([5])
-    arrays = StepArrays(
-        *(one, one, one), np.arange(3)[None], np.array([9]), np.array([0, 1]),
-        *(one * 0, one[:0], one[:0]), 1, 9, 9,
-    )  # fmt: skip
-    fixed.send(size, arrays)
+    fixed.send(size, step_of([0, 1, 2]))
     assert fixed._tables[0, :3].tolist() == [0, 1, 2]
     assert (fixed._tables[0, 3:] == -7).all() and (fixed._tables[1:] == -7).all()
+
+
+def test_tables_are_sent_when_they_change():
+    size = Size(8, 8, 1)
+    fixed = FixedInputs([size], width=9, num_logits=8, device=torch.device("cpu"))
+    for table in ([1, 2], [1, 2, 3], [1, 2, 3], [1, 2, 4], [1, 2]):
+        fixed.send(size, step_of(table))
+        assert fixed._tables[0, : len(table)].tolist() == table
+    fixed._tables.fill_(-7)
+    fixed.send(size, step_of([1, 2]))
+    assert fixed._tables[0, 0] == -7  # the same ones are not sent again
+
+
+@pytest.mark.parametrize("is_copied", [False, True])
+@pytest.mark.parametrize("number", [1, 2])
+def test_tables_are_sent_after_an_interruption(monkeypatch, number, is_copied):
+    """Ctrl-C comes before the numbers are copied, or just after; or the tables."""
+    size = Size(8, 8, 1)
+    fixed = FixedInputs([size], width=9, num_logits=8, device=torch.device("cpu"))
+    fixed.send(size, step_of([1, 2]))
+    calls = []
+
+    def interrupted(own, *arguments, copy=torch.Tensor.copy_, **options):
+        calls.append(own)
+        is_now = len(calls) == number
+        if is_copied or not is_now:
+            copy(own, *arguments, **options)
+        if is_now:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.Tensor, "copy_", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            fixed.send(size, step_of([3, 4]))
+    for table in ([1, 2], [3, 4]):
+        fixed.send(size, step_of(table))
+        assert fixed._tables[0, :2].tolist() == table
 
 
 def test_inputs_made_in_inference_mode_are_filled_outside_of_it():
