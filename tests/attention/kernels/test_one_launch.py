@@ -82,11 +82,11 @@ def check(case, **masking):
 def cut(monkeypatch):
     """cut(target): small tiles, and pieces of one or more; apart: a second launch."""
 
-    def cut(target, apart=False, tile=16):
+    def cut(target, apart=False, tile=16, fill=False):
         def sizes(q, values, *_):
             rows = max(16, 1 << (q.shape[1] // values.shape[2] - 1).bit_length())
             sizes = Sizes(rows, tile, num_warps=4, num_stages=2)
-            return sizes, target, apart, False, apart
+            return sizes, target, apart, False, apart or fill
 
         monkeypatch.setattr(triton_step, "step_sizes", sizes)
 
@@ -141,6 +141,13 @@ def test_equal_and_huge_logits(spread, cut):
 @pytest.mark.parametrize("target", all_or([1, 2, 7, 20, 64], [1, 7, 64]))
 def test_pieces_do_not_matter(target, apart, cut):
     cut(target, apart)
+    case = moved(make_case(FAR_APART), DEVICE)
+    assert error_of(case) < 1e-6
+
+
+@pytest.mark.parametrize("target", [3, 7, 20])
+def test_short_last_pieces_do_not_matter(target, cut):
+    cut(target, fill=True)
     case = moved(make_case(FAR_APART), DEVICE)
     assert error_of(case) < 1e-6
 
