@@ -104,7 +104,8 @@ def step_kernel(
     own = plan + number * COLUMNS
     seq, token = tl.load(own), tl.load(own + 1).to(tl.int64)
     start, stop = tl.load(own + 2), tl.load(own + 3)
-    first_row, num_pieces, kind = tl.load(own + 4), tl.load(own + 5), tl.load(own + 6)
+    first_result, num_pieces = tl.load(own + 4), tl.load(own + 5)
+    kind, own_result = tl.load(own + 6), tl.load(own + 7)
     if WAITS:
         # Programs without a row wait, too: then the next launch, which waits for these
         # programs, has also waited for all kernels before them.
@@ -189,7 +190,7 @@ def step_kernel(
     if num_pieces == 1:
         tl.store(out_rows + places, result.to(out.dtype.element_ty), mask=out_mask)
     else:
-        own_row = (number.to(tl.int64) * NUM_KV_HEADS + kv_head) * GROUP
+        own_row = (own_result.to(tl.int64) * NUM_KV_HEADS + kv_head) * GROUP
         tl.store(logs + own_row + row, log_of(maximum, total), mask=is_head)
         tl.store(means + own_row * VALUE_DIM + places, result, mask=out_mask)
         if not APART:
@@ -198,7 +199,7 @@ def step_kernel(
             if tl.atomic_add(ticket, 1, sem="acq_rel") == num_pieces - 1:
                 tl.store(ticket, 0)
                 merge(
-                    out_rows, means, logs, first_row, num_pieces, kv_head,
+                    out_rows, means, logs, first_result, num_pieces, kv_head,
                     NUM_KV_HEADS, GROUP, VALUE_DIM, HEADS, PADDED_VALUE_DIM,
                     MERGED_AT_ONCE,
                 )  # fmt: skip

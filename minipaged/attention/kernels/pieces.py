@@ -11,7 +11,14 @@ For example, sequences of 8, 8, 4 and 1 tiles are to be cut into about 6 pieces.
 
 The last program of a sequence and KV head to arrive merges their pieces. If there are
 many pieces of few sequences, a separate kernel merges, with programs for each query
-head. Then the longest piece is as short as it can be with so many pieces or fewer.
+head.
+
+Pieces of the same length may leave places empty: if a GPU has five places for programs,
+two sequences of 15 tiles make four pieces of 8, 7, 8 and 7 tiles, and one place has
+nothing to read. Where there is much to read, `target` says how many places there are,
+and the plan fills them: 7, 7, 7, 7, 1 and 1 tiles. The pieces have the same length, and
+what remains of a sequence is a shorter piece. The last two are read one after the other
+in the fifth place.
 """
 
 import torch
@@ -19,8 +26,9 @@ import torch
 from minipaged.attention.kernels.setup import tl, triton
 from minipaged.attention.kernels.tile import divide, nothing_seen
 
-COLUMNS = 8  # of a plan's row
+COLUMNS = 9  # of a plan's row
 _SEQUENCES = 64  # by one program
+_TO_BEGIN = 2  # as long as reading so many tiles
 
 
 @triton.jit
@@ -55,11 +63,23 @@ def _to_read(
 
 
 @triton.jit
-def _cut(tiles, token, share):
-    """(tiles of a piece, number of pieces): equal pieces, of `share` tiles at most."""
-    length = tl.cdiv(tiles, tl.maximum(tl.cdiv(tiles, share), 1))
-    length = tl.maximum(length, 1)
-    return length, tl.where(token < 0, 0, tl.maximum(tl.cdiv(tiles, length), 1))
+def _cut(tiles, token, share, FILL: tl.constexpr):
+    """How sequences are cut into pieces of `share` tiles at most.
+
+    Returns the tiles of a piece; how many such pieces there are; and the tiles of a
+    last, shorter piece, or -1, if there is none.
+    """
+    if FILL:
+        length = tl.zeros_like(tiles) + share
+        pieces = tiles // share
+        rest = tiles - pieces * share
+        rest = tl.where((rest > 0) | (pieces == 0), rest, -1)
+    else:
+        length = tl.cdiv(tiles, tl.maximum(tl.cdiv(tiles, share), 1))
+        length = tl.maximum(length, 1)
+        pieces = tl.maximum(tl.cdiv(tiles, length), 1)
+        rest = tl.zeros_like(tiles) - 1
+    return length, tl.where(token < 0, 0, pieces), tl.where(token < 0, -1, rest)
 
 
 @triton.jit(do_not_specialize=["num_seqs", "target", "num_rows", "most_pieces"])
@@ -72,6 +92,8 @@ def _plan_kernel(
     target,
     num_rows,
     most_pieces,  # of a sequence; None: the programs that read also merge
+    FILL: tl.constexpr,  # `target` places
+    TO_BEGIN: tl.constexpr,
     WINDOW: tl.constexpr,
     TILE: tl.constexpr,
     NUM_KV_HEADS: tl.constexpr,
@@ -93,60 +115,71 @@ def _plan_kernel(
         # tiles, the best number of pieces grows as the square root of n.
         least = tl.ceil(tl.sqrt(longest.to(tl.float32)) / 4).to(tl.int32)
     share = tl.maximum(tl.maximum(tl.cdiv(all_tiles, target), least), 1)
-    if most_pieces is not None:
-        # All pieces are to run at once, so there may be `target` at most. Rounding adds
-        # a piece a sequence at most. Between these two, halving finds the best share.
-        enough = tl.cdiv(all_tiles, tl.maximum(target - num_seqs, 1))
-        enough = tl.maximum(enough, share)
-        while share < enough:
-            middle, num_pieces = (share + enough) // 2, 0
+    if FILL:
+        # A piece of `share` tiles takes a place. Of shorter pieces, as many share a
+        # place as have together `share` tiles. Longer pieces need fewer places.
+        places = target + 1.0
+        while places > target + 0.01:  # they are sums of fractions
+            places = 0.0
             for first in range(0, num_seqs, N):
                 other = first + tl.arange(0, N)
                 _, its_token, _, _, its_tiles = _to_read(
                     context_lengths, query_starts, other, num_seqs, WINDOW, TILE
                 )
-                _, its_pieces = _cut(its_tiles, its_token, middle)
-                num_pieces += tl.sum(its_pieces, 0)
-            if num_pieces <= target:
-                enough = middle
-            else:
-                share = middle + 1
+                _, its_pieces, its_rest = _cut(its_tiles, its_token, share, FILL)
+                in_a_place = tl.maximum(share // tl.maximum(its_rest + TO_BEGIN, 1), 1)
+                of_a_place = tl.where(its_rest > 0, 1.0 / in_a_place, 0.0)
+                places += tl.sum(its_pieces + of_a_place, 0)
+            if places > target + 0.01:
+                share += tl.cdiv(share, 64)
 
     seq = tl.program_id(0) * N + tl.arange(0, N)
     context, token, begin, end, tiles = _to_read(
         context_lengths, query_starts, seq, num_seqs, WINDOW, TILE
     )
-    length, pieces = _cut(tiles, token, share)
-    # First come all longer pieces, then pieces as long of earlier sequences.
-    first_row, num_used = tl.zeros([N], tl.int32), 0
+    length, pieces, rest = _cut(tiles, token, share, FILL)
+    # First come all longer pieces, then pieces as long of earlier sequences; at the
+    # end, the shorter last pieces. Results lie in the order of the sequences.
+    first_row, rest_row = tl.zeros([N], tl.int32), tl.zeros([N], tl.int32)
+    first_result, num_used = tl.zeros([N], tl.int32), 0
     for first in range(0, num_seqs, N):
         other = first + tl.arange(0, N)
         _, its_token, _, _, its_tiles = _to_read(
             context_lengths, query_starts, other, num_seqs, WINDOW, TILE
         )
-        its_length, its_pieces = _cut(its_tiles, its_token, share)
+        its_length, its_pieces, its_rest = _cut(its_tiles, its_token, share, FILL)
+        has_rest = tl.where(its_rest >= 0, 1, 0)
+        is_earlier = other[None, :] < seq[:, None]
         is_equal = its_length[None, :] == length[:, None]
-        is_before = is_equal & (other[None, :] < seq[:, None])
-        is_before = is_before | (its_length[None, :] > length[:, None])
+        is_before = (its_length[None, :] > length[:, None]) | (is_equal & is_earlier)
         first_row += tl.sum(tl.where(is_before, its_pieces[None, :], 0), 1)
-        num_used += tl.sum(its_pieces, 0)
+        is_equal = its_rest[None, :] == rest[:, None]
+        is_before = (its_rest[None, :] > rest[:, None]) | (is_equal & is_earlier)
+        rest_row += tl.sum(its_pieces, 0)
+        rest_row += tl.sum(tl.where(is_before, has_rest[None, :], 0), 1)
+        its_rows = its_pieces + has_rest
+        first_result += tl.sum(tl.where(is_earlier, its_rows[None, :], 0), 1)
+        num_used += tl.sum(its_rows, 0)
 
-    for piece in range(0, tl.max(pieces, 0)):
-        row = plan + (first_row + piece) * COLUMNS
-        exists = piece < pieces
+    num_own = pieces + tl.where(rest >= 0, 1, 0)
+    for piece in range(0, tl.max(num_own, 0)):
+        row = plan + tl.where(piece < pieces, first_row + piece, rest_row) * COLUMNS
+        exists = piece < num_own
         start = begin + piece * length * TILE
         tl.store(row, seq, mask=exists)
         tl.store(row + 1, token, mask=exists)
         tl.store(row + 2, start, mask=exists)
         tl.store(row + 3, tl.minimum(start + length * TILE, end), mask=exists)
-        tl.store(row + 4, first_row, mask=exists)
-        tl.store(row + 5, pieces, mask=exists)
+        tl.store(row + 4, first_result, mask=exists)
+        tl.store(row + 5, num_own, mask=exists)
         # The last piece has the new token, unless the row only pads the batch.
-        kind = tl.where(piece < pieces - 1, 0, tl.where(context > 0, 2, 1))
+        kind = tl.where(piece < num_own - 1, 0, tl.where(context > 0, 2, 1))
         tl.store(row + 6, kind, mask=exists)
+        tl.store(row + 7, first_result + piece, mask=exists)
     # Row n says where sequence n begins.
-    found_at = tl.where(pieces > 0, first_row, -1)
-    tl.store(plan + seq * COLUMNS + 7, found_at, mask=seq < num_seqs)
+    found_at = tl.where(pieces > 0, first_row, rest_row)
+    found_at = tl.where(num_own > 0, found_at, -1)
+    tl.store(plan + seq * COLUMNS + 8, found_at, mask=seq < num_seqs)
     for kv_head in range(0, NUM_KV_HEADS):
         tl.store(tickets + seq * NUM_KV_HEADS + kv_head, 0, mask=seq < num_seqs)
     step = N * tl.num_programs(0)
@@ -164,22 +197,26 @@ def write_plan(
     tile: int,
     sliding_window: int | None,
     most_pieces: int | None,
+    fill: bool = False,
 ) -> None:
     """Say which piece each program reads, and set the tickets to zero.
 
-    plan: [target + S, COLUMNS] int32: sequence, token, first position, end, first row
-    of the sequence, its number of rows, and whether this is its last (1; 2 if it has a
-    new token). Unused rows belong to sequence -1. The last column of row n says where
-    sequence n begins: its first row, or -1 if it has none.
+    plan: [target + S, COLUMNS] int32: sequence, token, first position, end; where the
+    results of the sequence begin, and how many there are; whether this is its last
+    piece (1; 2 if it has a new token); where this result lies. Unused rows belong to
+    sequence -1. The last column of row n says in which row sequence n begins, or -1.
     tickets: [S, KV heads].
     The batch is cut into about `target` pieces, but each sequence into at least one,
     and at most `most_pieces`, which a separate launch merges. If that is None, no
     sequence is cut into so many that merging would take longer than reading.
+    fill: `target` programs run at a time, and all have about as much to read.
     """
     num_seqs = len(context_lengths)
     _plan_kernel[-(-num_seqs // _SEQUENCES),](
         plan, tickets, context_lengths, query_starts, num_seqs, target, len(plan),
         most_pieces,
+        FILL=fill,
+        TO_BEGIN=_TO_BEGIN,
         WINDOW=sliding_window,
         TILE=tile,
         NUM_KV_HEADS=tickets.shape[1],
@@ -193,7 +230,7 @@ def merge(
     out_rows,  # pointer to the first query head's row of the result
     means,  # [rows of the plan, KV heads, GROUP, value dim] float32
     logs,  # [rows of the plan, KV heads, GROUP]
-    first_row,
+    first_result,
     num_pieces,
     kv_head,
     NUM_KV_HEADS: tl.constexpr,
@@ -212,7 +249,7 @@ def merge(
     head, column = tl.arange(0, HEADS), tl.arange(0, PADDED_VALUE_DIM)
     maximum, total, weighted = nothing_seen(HEADS, PADDED_VALUE_DIM)
     is_number = (head < GROUP)[:, None] & (column < VALUE_DIM)[None, :]
-    row = (first_row.to(tl.int64) * NUM_KV_HEADS + kv_head) * GROUP + head
+    row = (first_result.to(tl.int64) * NUM_KV_HEADS + kv_head) * GROUP + head
     for first in range(0, num_pieces, AT_ONCE):
         part_logs, part_means, new_maximum = (), (), maximum
         for at in tl.static_range(AT_ONCE):
@@ -264,16 +301,17 @@ def merge_kernel(
 ):
     """Merge some numbers of a query head's pieces, in a separate launch."""
     seq, head = tl.program_id(1), tl.program_id(0)
-    first_row = tl.load(plan + seq * COLUMNS + 7)
-    own = plan + tl.maximum(first_row, 0) * COLUMNS
+    found_at = tl.load(plan + seq * COLUMNS + 8)
+    own = plan + tl.maximum(found_at, 0) * COLUMNS
     token, num_pieces = tl.load(own + 1).to(tl.int64), tl.load(own + 5)
+    first_result = tl.load(own + 4)
     if WAITS:
         # Until all pieces are written. Programs that merge nothing wait, too: the next
         # kernel may begin when this launch ends, and needs what `step_kernel` stores.
         tl.extra.cuda.gdc_wait()
     if HANDS_OVER:
         tl.extra.cuda.gdc_launch_dependents()
-    if first_row < 0:
+    if found_at < 0:
         return  # a sequence that the plan skips
     if num_pieces == 1:
         return  # it is stored already
@@ -283,7 +321,8 @@ def merge_kernel(
     weighted = tl.zeros([NUMBERS], tl.float32)
     for first in range(0, num_pieces, PIECES):
         exists = first + piece < num_pieces
-        rows = (first_row + first + piece).to(tl.int64) * (NUM_KV_HEADS * GROUP) + head
+        rows = (first_result + first + piece).to(tl.int64)
+        rows = rows * (NUM_KV_HEADS * GROUP) + head
         log = tl.load(logs + rows, mask=exists, other=float("-inf"))
         mask = exists[:, None] & (column < VALUE_DIM)[None, :]
         places = rows[:, None] * VALUE_DIM + column[None, :]

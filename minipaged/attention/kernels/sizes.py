@@ -130,6 +130,11 @@ class _Step(NamedTuple):
         return self.longest <= 1.25 * self.shortest
 
     @property
+    def is_spread(self) -> bool:
+        """Is a sequence much longer than others?"""
+        return self.longest > 16 * self.shortest
+
+    @property
     def positions(self) -> float:
         """For each multiprocessor to read, if lengths lie evenly between their ends."""
         return self.on_each * (self.shortest + self.longest) / 2
@@ -148,15 +153,19 @@ class _Step(NamedTuple):
         self, sizes: Sizes, pieces: float, apart: bool = False, early: bool = False
     ) -> "_Cut":
         """Into so many pieces for each multiprocessor."""
-        return _Cut(sizes, int(pieces * self.rows_of_one), apart, early)
+        return _Cut(sizes, int(pieces * self.rows_of_one), apart, early, apart)
+
+    def fill(self, sizes: Sizes, places: int, early: bool = False) -> "_Cut":
+        """So many places on each multiprocessor."""
+        return self.cut(sizes, places, early=early)._replace(fill=True)
 
     def cut_each(self, sizes: Sizes, pieces: int, early: bool = False) -> "_Cut":
         """Each sequence into so many pieces."""
-        return _Cut(sizes, self.num_seqs * pieces, False, early)
+        return _Cut(sizes, self.num_seqs * pieces, False, early, False)
 
     def whole(self, sizes: Sizes) -> "_Cut":
         """Each sequence in one piece."""
-        return _Cut(sizes, 1, False, False)
+        return _Cut(sizes, 1, False, False, False)
 
 
 class _Cut(NamedTuple):
@@ -166,6 +175,7 @@ class _Cut(NamedTuple):
     target: int
     apart: bool
     early: bool
+    fill: bool
 
 
 def step_sizes(
@@ -175,8 +185,8 @@ def step_sizes(
     shortest: int,
     longest: int,
     in_eight_bits: bool = False,
-) -> tuple[Sizes, int, bool, bool]:
-    """Sizes for one launch a layer; its pieces; merged apart? may the next begin early?
+) -> tuple[Sizes, int, bool, bool, bool]:
+    """Sizes of a layer's launch; its pieces; merged apart? the next early? fill places?
 
     The GPU cuts the pieces, by the real lengths, and begins with the longest piece.
     `shortest` and `longest` only say how much there is to read, and whether lengths are
@@ -191,6 +201,9 @@ def step_sizes(
     all places, or have little to read. If many places stay empty, some multiprocessors
     get more programs than others, and the layer waits for them: it took up to 1.37
     times as long, measured layer after layer.
+
+    If a few programs begin when the others have ended, most of the memory's speed is
+    not used meanwhile. So a plan may fill the places that the GPU has (see `pieces`).
 
     The rules were made from random batches on an H200: see benchmarks/README.md.
     """
@@ -219,7 +232,9 @@ def step_sizes(
         sizes = sizes._replace(num_stages=6)
     apart = cut.apart and longest > sizes.tile  # else no sequence is cut
     apart = apart and (device.can_overlap or INTERPRETED)
-    return sizes, max(1, cut.target), apart, cut.early and device.can_overlap
+    early = cut.early and device.can_overlap
+    fill = apart or (cut.fill and not cut.apart)
+    return sizes, max(1, cut.target), apart, early, fill
 
 
 def _large(step: _Step) -> Sizes:
@@ -237,6 +252,16 @@ def _medium(step: _Step) -> Sizes:
     return Sizes(step.rows, tile=64, num_warps=2, num_stages=4)
 
 
+def _short(step: _Step) -> Sizes:
+    """A quarter as large, with more tiles under way: three fit of heads of 256."""
+    return Sizes(step.rows, tile=32, num_warps=4, num_stages=5)
+
+
+def _slim(step: _Step) -> Sizes:
+    """The same with half as many threads: four fit of heads of 256."""
+    return Sizes(step.rows, tile=32, num_warps=2, num_stages=5)
+
+
 def _small(step: _Step) -> Sizes:
     """Six of these fit."""
     return Sizes(step.rows, tile=32, num_warps=1, num_stages=5)
@@ -249,16 +274,20 @@ def _is_apart(step: _Step) -> bool:
 def _heads_of_128(step: _Step) -> _Cut:
     """Also of other sizes, above 64."""
     has_much = step.positions >= 256 and step.longest > 1024
+    # In so long contexts, a place that stays empty costs more than a merge apart.
+    most = 0.6 if step.longest > 6144 else 0.4 if step.is_even else 0.5
     if step.on_each < 0.25:
         if has_much and step.is_even:
             return step.cut(_small(step), 4, apart=True)
         return step.cut(_large(step), 2, apart=True, early=not has_much)
-    if has_much and step.on_each < (0.4 if step.is_even else 0.5):
+    if has_much and step.on_each < most:
         return step.cut(_medium(step), 4, apart=True, early=True)
+    if 0.75 <= step.on_each < 1 and step.is_even:
+        return step.fill(_medium(step), 4, early=True)
     if step.is_even and step.on_each >= 0.4 and step.equal:
         return step.cut_each(_large(step), step.equal, early=True)
     if step.is_even and step.on_each >= 1.5:
-        # Each has 1,500 positions or more.
+        # Each has 1,250 positions or more.
         pieces, at_a_time = _even_pieces(step.on_each, step.longest)
         sizes = _medium(step) if at_a_time == 4 else _large(step)
         return step.cut_each(sizes, pieces) if pieces > 1 else step.whole(sizes)
@@ -268,6 +297,10 @@ def _heads_of_128(step: _Step) -> _Cut:
         return step.cut(_large(step), 2, apart=True, early=True)
     if step.on_each < 3 and step.positions < 3000:
         return step.cut(_large(step), 3, early=True)
+    if step.on_each < 1 and not step.is_spread:
+        return step.fill(_medium(step), 4, early=True)
+    if 1 <= step.on_each < 2:
+        return step.fill(_large(step), 3)
     # Many uneven pieces: smaller programs hide better how each begins.
     if step.on_each >= 7:
         return step.cut(_small(step) if step.on_each >= 14 else _wide(step), 3)
@@ -277,7 +310,13 @@ def _heads_of_128(step: _Step) -> _Cut:
 def _short_heads(step: _Step) -> _Cut:
     """Of 64 or fewer: there is little to read, so more reads are to be under way."""
     has_much = step.positions >= 256 and (step.longest > 1024 or step.on_each >= 1 / 2)
-    sizes = _small(step) if step.is_even and has_much else _large(step)
+    if step.is_even and step.on_each < 0.25:
+        sizes = _small(step) if has_much else _large(step)
+        return step.cut(sizes, 4, apart=True, early=True)
+    if step.is_even and (step.on_each < 1 / 3 or 2 <= step.on_each < 4):
+        return step.fill(_large(step), 4, early=True)
+    fit = step.on_each < 6  # small programs, all at once
+    sizes = _small(step) if step.is_even and has_much and fit else _large(step)
     return step.cut(sizes, 4, _is_apart(step), early=True)
 
 
@@ -287,31 +326,25 @@ def _long_heads(step: _Step) -> _Cut:
         if step.positions >= 192:
             return step.cut(_wide(step), 3, apart=True, early=True)
         if step.on_each * step.longest >= 256:
-            return step.cut(_medium(step), 4, apart=True)
+            return step.cut(_slim(step), 4, apart=True, early=True)
         return step.cut(_large(step), 2, apart=True, early=True)
-    if step.on_each < 1:
-        if step.num_seqs < 24 and step.positions >= 256:
-            sizes, pieces = (_medium(step), 4) if step.is_even else (_wide(step), 3)
-            return step.cut(sizes, pieces, apart=True, early=True)
-        if step.num_seqs >= 24 and step.longest > 8192:
-            return step.cut(_medium(step), 4, apart=True)
-        # To merge the pieces of many sequences apart takes long.
-        return step.cut(_large(step), 2, early=True)
-    if step.is_even and step.on_each < 2:
-        return step.cut_each(_medium(step), 2)
+    if step.on_each < 1 and step.is_spread:
+        return step.cut(_wide(step), 3, apart=True, early=True)
+    if step.on_each < 2:
+        return step.fill(_wide(step), 3, early=step.on_each < 1)
     if step.is_even:
         return step.whole(_large(step))
-    sizes = _wide(step) if step.on_each >= 7 else _large(step)
-    return step.cut(sizes, 2 if step.on_each < 2 else 3)
+    return step.cut(_wide(step) if step.on_each >= 7 else _large(step), 3)
 
 
 def _many_query_heads(step: _Step, dim: int) -> _Cut:
     """More than 16 on a KV head, so there is more to compute."""
     pieces = 4 if dim <= 64 and step.rows <= 64 else 2 if step.on_each < 2 else 3
     sizes = _large(step)._replace(num_stages=3)
-    is_spread = step.longest > 16 * step.shortest
-    if step.rows > 64 and (step.positions < 512 or is_spread):
-        sizes = _wide(step)
+    if step.rows > 64 and step.on_each < 1:
+        if step.is_even and step.on_each >= 0.25:
+            return step.fill(_short(step), 2, early=True)
+        return step.cut(_short(step), 2, apart=True, early=True)
     return step.cut(sizes, pieces, _is_apart(step), early=True)
 
 
@@ -339,15 +372,33 @@ def _even_pieces(on_each: float, length: int) -> tuple[int, int]:
     """How many pieces a sequence is cut into, and how many programs run at a time.
 
     On each multiprocessor, three large programs or four medium programs: whichever
-    fills the waves better. Another piece has to fill them better by 3 %, and pieces
-    have 1,500 positions or more.
+    fills the waves better: by 2 % at least, and by 1 % more for each further piece.
+    Pieces have 1,250 positions or more.
     """
     best, most = (1, 3), 0.0
-    for pieces in range(1, max(1, min(4, length // 1500)) + 1):
+    for pieces in range(1, max(1, min(7, length // 1250)) + 1):
         for at_a_time in (3, 4):
-            if (full := _fullness(on_each * pieces, at_a_time)) > most + 0.03:
+            needed = most + 0.02 + 0.01 * (pieces - best[0])
+            if (full := _fullness(on_each * pieces, at_a_time)) > needed:
                 best, most = (pieces, at_a_time), full
     return best
+
+
+def merge_sizes(
+    q: torch.Tensor, values: torch.Tensor, num_seqs: int, shortest: int, longest: int
+) -> tuple[int, int]:
+    """What a program that merges apart reads at a time: numbers, of so many pieces.
+
+    The more it reads at a time, the less often it waits, but the more registers it
+    takes. If there are so many programs that some have to wait for a place, each should
+    be small. If there are few, there are enough registers for all pieces of a sequence:
+    one that is much longer than others may have nearly all pieces.
+    """
+    programs = num_seqs * q.shape[1]
+    places = device_of(q.device.index or 0).multiprocessors
+    if programs * -(-values.shape[3] // 32) <= 4 * places:
+        return 32, 256 if longest > 16 * shortest else 64
+    return 64, 64 if programs * -(-values.shape[3] // 64) <= 8 * places else 32
 
 
 def prefill_sizes(q: torch.Tensor, values: torch.Tensor) -> Sizes:

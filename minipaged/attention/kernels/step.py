@@ -23,14 +23,18 @@ from minipaged.attention.kernels.eight_bits import takes_words
 from minipaged.attention.kernels.one_launch import step_kernel
 from minipaged.attention.kernels.pieces import COLUMNS, merge_kernel, write_plan
 from minipaged.attention.kernels.setup import INTERPRETED
-from minipaged.attention.kernels.sizes import device_of, log2_scales, padded, step_sizes
+from minipaged.attention.kernels.sizes import (
+    device_of,
+    log2_scales,
+    merge_sizes,
+    padded,
+    step_sizes,
+)
 from minipaged.memory.kv_cache import LayerCache
 
 _MERGED_NUMBERS = 8  # at once, by each warp, for each position of a tile
-_MERGED_COLUMNS = 32  # of a result, by a program of the separate kernel that merges
+_REGISTERS = 168  # of a thread: so a multiprocessor has 12 warps
 _MOST_PIECES = 256  # of a sequence, that this kernel merges
-_PIECES_AT_ONCE = 64  # that it reads, unless lengths are far apart:
-_FAR_APART = 16  # the longest over the shortest
 
 
 def decode_step(
@@ -131,7 +135,7 @@ class _Launch:
         shortest = batch.min_context_length if batch.max_query_length == 1 else 0
         lengths = min(shortest, window), window
         words = takes_words(q, cache)
-        sizes, target, apart, early = step_sizes(
+        sizes, target, apart, early, fill = step_sizes(
             q, cache.values, num_seqs, *lengths, words and cache.key_scale is not None
         )
         rows = target + num_seqs
@@ -144,7 +148,7 @@ class _Launch:
         # If contexts become longer later, so do their pieces.
         most_pieces = padded(min(target, _MOST_PIECES, -(-window // sizes.tile)))
         most_pieces = most_pieces if apart else None
-        self._how_to_cut = target, sizes.tile, masking.sliding_window, most_pieces
+        self._how_to_cut = target, sizes.tile, masking.sliding_window, most_pieces, fill
         new = (0,) * 4 if k is None else (*k.stride()[:2], *v.stride()[:2])
         scales = log2_scales(masking.scale, masking.softcap)
         self._numbers = (*q.stride()[:2], *new, *scales)
@@ -177,22 +181,23 @@ class _Launch:
         }
         options = {"num_warps": sizes.num_warps, "num_stages": sizes.num_stages}
         if words and max(key_dim, value_dim) <= 128:
-            options["maxnreg"] = 168  # of a thread: so a multiprocessor has 12 warps
+            options["maxnreg"] = _REGISTERS
         if overlap:
             options["launch_pdl"] = True
+            small = sizes.rows * sizes.tile <= 16 * 32 and q.element_size() == 2
+            if small and sizes.num_warps == 4 and not words:
+                options["maxnreg"] = _REGISTERS
         grid = rows * num_kv_heads, 1, 1
         self._read = _Kernel(step_kernel, grid, constants, options)
         self._merge: _Kernel | None = None
         if apart:
             names = "COLUMNS", "NUM_KV_HEADS", "GROUP", "VALUE_DIM"
             constants = {name: constants[name] for name in names}
-            constants["NUMBERS"] = _MERGED_COLUMNS
-            # One sequence that is much longer than others may have nearly all pieces.
-            is_spread = lengths[1] > _FAR_APART * lengths[0]
-            at_once = most_pieces if is_spread else _PIECES_AT_ONCE
+            columns, at_once = merge_sizes(q, cache.values, num_seqs, *lengths)
+            constants["NUMBERS"] = columns
             constants["PIECES"] = min(most_pieces, at_once)
             constants |= {"WAITS": overlap, "HANDS_OVER": early}
-            grid = num_heads, num_seqs, -(-value_dim // _MERGED_COLUMNS)
+            grid = num_heads, num_seqs, -(-value_dim // columns)
             options = {"num_warps": 2, "launch_pdl": overlap}
             self._merge = _Kernel(merge_kernel, grid, constants, options)
 

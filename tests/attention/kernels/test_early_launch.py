@@ -29,7 +29,7 @@ print(json.dumps(compiled.asm["ptx"]))
 """
 CONSTANTS = {
     "key_scale": None, "value_scale": None, "sinks": None, "softcap": None,
-    "COLUMNS": 8, "BLOCK_SIZE": 16, "NUM_KV_HEADS": 2, "GROUP": 2, "KEY_DIM": 64,
+    "COLUMNS": 9, "BLOCK_SIZE": 16, "NUM_KV_HEADS": 2, "GROUP": 2, "KEY_DIM": 64,
     "VALUE_DIM": 64, "ROWS": 16, "HEADS": 2, "PADDED_KEY_DIM": 64,
     "PADDED_VALUE_DIM": 64, "TILE": 32, "MERGED_AT_ONCE": 4, "APART": True,
     "WAITS": True, "HANDS_OVER": True, "WORDS": False, "NUMBERS": 32, "PIECES": 16,

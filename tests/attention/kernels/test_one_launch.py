@@ -1,5 +1,6 @@
 """A decode step in one launch: against float64, and against planted mistakes."""
 
+import heapq
 import importlib.util
 import sys
 from dataclasses import replace
@@ -81,10 +82,11 @@ def check(case, **masking):
 def cut(monkeypatch):
     """cut(target): small tiles, and pieces of one or more; apart: a second launch."""
 
-    def cut(target, apart=False, tile=16):
+    def cut(target, apart=False, tile=16, fill=False):
         def sizes(q, values, *_):
             rows = max(16, 1 << (q.shape[1] // values.shape[2] - 1).bit_length())
-            return Sizes(rows, tile, num_warps=4, num_stages=2), target, apart, False
+            sizes = Sizes(rows, tile, num_warps=4, num_stages=2)
+            return sizes, target, apart, False, apart or fill
 
         monkeypatch.setattr(triton_step, "step_sizes", sizes)
 
@@ -139,6 +141,13 @@ def test_equal_and_huge_logits(spread, cut):
 @pytest.mark.parametrize("target", all_or([1, 2, 7, 20, 64], [1, 7, 64]))
 def test_pieces_do_not_matter(target, apart, cut):
     cut(target, apart)
+    case = moved(make_case(FAR_APART), DEVICE)
+    assert error_of(case) < 1e-6
+
+
+@pytest.mark.parametrize("target", [3, 7, 20])
+def test_short_last_pieces_do_not_matter(target, cut):
+    cut(target, fill=True)
     case = moved(make_case(FAR_APART), DEVICE)
     assert error_of(case) < 1e-6
 
@@ -323,37 +332,52 @@ def test_what_is_prepared_is_for_a_number_of_sequences():
 
 
 def rows_of_plan(
-    lengths, target, tile=16, window=None, starts=None, by=pieces, most_pieces=None
+    lengths,
+    target,
+    tile=16,
+    window=None,
+    starts=None,
+    by=pieces,
+    most_pieces=None,
+    fill=False,
 ):
     """Rows that the plan has, without those that are left over."""
     plan = torch.full((target + len(lengths), pieces.COLUMNS), 99, dtype=torch.int32)
     plan, tickets = plan.to(DEVICE), torch.ones(len(lengths), 2, dtype=torch.int32)
     tickets = tickets.to(DEVICE)
     contexts = torch.tensor(lengths, device=DEVICE)
-    by.write_plan(plan, tickets, contexts, starts, target, tile, window, most_pieces)
+    how = target, tile, window, most_pieces, fill
+    by.write_plan(plan, tickets, contexts, starts, *how)
     assert not tickets.any()
     rows = plan.tolist()
     used = [row for row in rows if row[0] >= 0]
-    found = [rows[seq][-1] for seq in range(len(lengths))]  # where each begins
-    assert found == [
-        next((r[4] for r in used if r[0] == seq), -1) for seq in range(len(lengths))
-    ]
+    sequences = [row[0] for row in used]
+    for seq in range(len(lengths)):  # where each begins
+        found = sequences.index(seq) if seq in sequences else -1
+        assert rows[seq][-1] == found
+    assert sorted(row[7] for row in used) == list(range(len(used)))
     assert rows[: len(used)] == used and all(row[0] < len(lengths) for row in used)
     return used
 
 
+def tiles_of(rows):
+    return [-(-(stop - start) // 16) for _, _, start, stop, *_ in rows]
+
+
 @pytest.mark.parametrize("target", [1, 3, 10, 57])
 @pytest.mark.parametrize("window", [None, 40])
-def test_a_plan_covers_everything_once_and_begins_with_the_longest(target, window):
+@pytest.mark.parametrize("fill", [False, True], ids=["", "fill"])
+def test_a_plan_covers_everything_once_and_begins_with_the_longest(
+    target, window, fill
+):
     generator = torch.Generator().manual_seed(target)
     lengths = torch.randint(0, 400, (90,), generator=generator).tolist()
-    rows = rows_of_plan(lengths, target, window=window)
-    sizes = [-(-(stop - start) // 16) for _, _, start, stop, *_ in rows]
-    by_sequence = {}
-    for at, (seq, token, start, stop, first, num, kind, _) in enumerate(rows):
+    rows = rows_of_plan(lengths, target, window=window, fill=fill)
+    sizes, by_sequence = tiles_of(rows), {}
+    for seq, token, start, stop, first, num, kind, result, _ in rows:
         assert token == seq
         by_sequence.setdefault(seq, []).append((start, stop))
-        assert at - first == len(by_sequence[seq]) - 1
+        assert result - first == len(by_sequence[seq]) - 1
         is_last = len(by_sequence[seq]) == num
         assert kind == (0 if not is_last else 2 if lengths[seq] else 1)
     for seq, length in enumerate(lengths):
@@ -361,6 +385,9 @@ def test_a_plan_covers_everything_once_and_begins_with_the_longest(target, windo
         begin = 0 if window is None else max(0, length - window)
         assert spans[0][0] == begin and spans[-1][1] == max(length - 1, 0)
         assert all(a[1] == b[0] for a, b in pairwise(spans))
+    if fill:
+        assert sizes == sorted(sizes, reverse=True)
+        return
     share = -(-sum(sizes) // target)
     firsts = [size for size, row in zip(sizes, rows, strict=True) if row[6] == 0]
     assert max(sizes) <= share and firsts == sorted(firsts, reverse=True)
@@ -387,22 +414,41 @@ def test_a_plan_cuts_nobody_into_more_pieces_than_are_merged(tiles, pieces, most
     assert len(rows) == pieces + 1
 
 
-@pytest.mark.parametrize("target", [5, 7, 12, 30])
-def test_pieces_that_a_launch_of_its_own_merges_are_as_short_as_fit(target):
-    """At most `target`, so that all run at once; a tile less for each, and more."""
-    tiles = [40, 17, 9, 1]
-    rows = rows_of_plan([16 * n + 1 for n in tiles], target, most_pieces=64)
-    sizes = {}
-    for seq, _, start, stop, *_ in rows:
-        sizes.setdefault(seq, []).append(-(-(stop - start) // 16))
-    share = max(max(own) for own in sizes.values())
+def test_a_plan_fills_places():
+    rows = rows_of_plan([16 * 15 + 1] * 2, 5, fill=True)
+    assert tiles_of(rows) == [7, 7, 7, 7, 1, 1]
 
-    def num_pieces(share):
-        lengths = [-(-n // -(-n // share)) for n in tiles]
-        return sum(-(-n // length) for n, length in zip(tiles, lengths, strict=True))
 
-    assert len(rows) == num_pieces(share) <= target
-    assert share == 1 or num_pieces(share - 1) > target
+def check_places(tiles, target, by=pieces, **options):
+    """The last of `target` places is ready soon after the average one."""
+    rows = rows_of_plan([16 * n + 1 for n in tiles], target, by=by, **options)
+    places = [0.0] * target
+    for size in tiles_of(rows):  # each program begins in the first free place
+        heapq.heapreplace(places, places[0] + size)
+    assert max(places) <= 1.15 * sum(tiles) / target
+
+
+UNFILLED = {
+    "even": ([182] * 27, 66),
+    "few": ([220] * 7, 16),
+    "ragged": ([26 * n for n in range(2, 20)], 66),
+    "a long tail": ([900, *range(4, 30)], 66),
+}
+
+
+@pytest.mark.parametrize("most_pieces", [None, 256])
+@pytest.mark.parametrize("case", UNFILLED.values(), ids=UNFILLED)
+def test_filled_places_have_as_much_to_read(case, most_pieces):
+    check_places(*case, most_pieces=most_pieces, fill=True)
+
+
+def test_places_are_not_filled_by_equal_pieces_or_without_short_ones(plant):
+    even = UNFILLED["even"]
+    with pytest.raises(AssertionError):
+        check_places(*even)
+    plant(pieces, "1.0 / in_a_place", "0.0 / in_a_place")
+    with pytest.raises(AssertionError):
+        check_places(*even, by=sys.modules["wrong_pieces"], fill=True)
 
 
 def test_a_plan_leaves_out_sequences_of_more_or_less_new_tokens():
@@ -422,7 +468,7 @@ def test_in_a_graph_a_step_waits_for_the_kernel_before_it(apart, monkeypatch):
     k = torch.zeros(3, 8, 128, device=DEVICE)
     many = torch.randn(2000, *case.q.shape, device=DEVICE)
     sizes = Sizes(16, tile=64, num_warps=4, num_stages=2)
-    cut = sizes, 24, apart, True
+    cut = sizes, 24, apart, True, apart
     monkeypatch.setattr(triton_step, "step_sizes", lambda *_: cut)
 
     def steps(wait=lambda: None):
@@ -600,7 +646,7 @@ def test_any_shape(
     sizes = Sizes(16, tile=16, num_warps=4, num_stages=2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            triton_step, "step_sizes", lambda *_: (sizes, target, apart, False)
+            triton_step, "step_sizes", lambda *_: (sizes, target, apart, False, apart)
         )
         check(case, sliding_window=sliding_window, softcap=softcap, sinks=sinks)
 
@@ -632,8 +678,8 @@ def sizes_of(monkeypatch, shape, step, device=H200, **options):
     heads, kv_heads, dim = shape
     q = torch.empty(step[0], heads, dim, dtype=torch.bfloat16)
     values = torch.empty(1, 16, kv_heads, dim, dtype=torch.bfloat16)
-    sizes, *found = triton_sizes.step_sizes(q, values, *step, **options)
-    return sizes.tile, sizes.num_warps, *found
+    sizes, *found, fill = triton_sizes.step_sizes(q, values, *step, **options)
+    return sizes.tile, sizes.num_warps, *found, *["fill"] * (fill and not found[1])
 
 
 @pytest.mark.parametrize(
@@ -644,7 +690,7 @@ def sizes_of(monkeypatch, shape, step, device=H200, **options):
         ((5, 8192, 8192), (64, 2, 66, True, True)),  # from a quarter on, medium ones
         ((3, 1100, 1100), (128, 4, 33, True, True)),  # less than 256 for each of 132
         ((4, 1024, 1024), (128, 4, 33, True, True)),
-        ((16, 1024, 1024), (128, 4, 33, False, False)),
+        ((16, 1024, 1024), (64, 2, 66, False, True, "fill")),  # four places on each
         ((7, 1, 8192), (64, 2, 66, True, True)),
         (
             (5, 100, 128),
@@ -652,7 +698,7 @@ def sizes_of(monkeypatch, shape, step, device=H200, **options):
         ),  # a tile holds all: nothing to merge
         ((32, 100, 2048), (128, 4, 49, False, True)),  # three on each
         ((8, 4096, 4096), (128, 4, 48, False, True)),  # six pieces each: nearly three
-        ((24, 1, 6000), (128, 4, 33, False, False)),  # there is much to read
+        ((24, 1, 6000), (128, 4, 49, False, False, "fill")),  # there is much to read
         ((64, 1, 4096), (128, 4, 49, False, False)),  # there are enough: in waves
         ((200, 1, 2048), (64, 4, 49, False, False)),
         ((256, 1, 2048), (32, 1, 49, False, False)),  # more than 14 on each
@@ -667,7 +713,7 @@ def test_sizes_follow_from_what_the_host_knows(monkeypatch, step, found):
     assert sizes_of(monkeypatch, shape, step) == found
     old = H200._replace(can_overlap=False)
     monkeypatch.setattr(triton_sizes, "INTERPRETED", False)
-    *_, apart, early = sizes_of(monkeypatch, shape, step, old)
+    _, _, _, apart, early, *_ = sizes_of(monkeypatch, shape, step, old)
     assert not apart  # two launches, one after the other, would take longer
     assert not early
 
@@ -693,12 +739,14 @@ def test_short_heads_of_even_contexts_get_small_programs(monkeypatch, step, size
         ((6, 4416, 4416), (32, 4, 99, True, True)),  # as many bytes in a tile
         ((4, 2208, 8804), (32, 4, 99, True, True)),
         ((6, 625, 625), (64, 4, 66, True, True)),  # there is little to read
-        ((21, 1551, 1551), (32, 2, 132, True, True)),
-        ((27, 951, 951), (64, 4, 66, False, True)),  # many are not merged apart
+        ((21, 1551, 1551), (32, 4, 99, False, True, "fill")),  # three places on each
+        ((27, 951, 951), (32, 4, 99, False, True, "fill")),
+        ((47, 10387, 10387), (32, 4, 99, False, False, "fill")),
         ((20, 205, 4912), (32, 4, 99, True, True)),
-        ((7, 318, 1300), (32, 2, 132, True, False)),
-        ((30, 146, 31228), (32, 2, 132, True, False)),  # one is very long
-        ((64, 1, 512), (64, 4, 66, False, False)),  # two on each: there are enough
+        ((7, 318, 1300), (16, 2, 132, True, True)),  # the longest piece counts
+        ((30, 146, 31228), (32, 4, 99, True, True)),  # one is very long
+        ((59, 1500, 9000), (32, 4, 99, False, False, "fill")),
+        ((67, 1, 512), (64, 4, 99, False, False)),  # two on each: there are enough
     ],
     ids=str,
 )
@@ -745,13 +793,50 @@ def test_sizes_in_8_bits_of_other_heads(monkeypatch, shape, step, found):
 @pytest.mark.parametrize(
     ("heads", "step", "found"),
     [
-        (71, (5, 461, 58580), (64, 4, 264, True, True)),
-        (71, (10, 15219, 15219), (128, 4, 264, True, True)),
+        (71, (5, 461, 58580), (32, 4, 264, True, True)),
+        (71, (10, 15219, 15219), (32, 4, 264, True, True)),
+        (71, (46, 6060, 6060), (32, 4, 264, False, True, "fill")),
         (20, (5, 461, 58580), (128, 4, 528, True, True)),
     ],
 )
 def test_sizes_of_many_query_heads(monkeypatch, heads, step, found):
     assert sizes_of(monkeypatch, (heads, 1, 64), step) == found
+
+
+@pytest.mark.parametrize(
+    ("shape", "step", "found"),
+    [
+        ((16, 16, 64), (25, 882, 882), (128, 4, 33, False, True, "fill")),
+        ((14, 2, 64), (20, 1458, 1458), (128, 4, 264, False, True, "fill")),
+        ((32, 8, 64), (22, 4561, 4561), (32, 1, 66, False, True)),
+        ((8, 1, 128), (57, 16156, 16156), (64, 2, 528, True, True)),
+        ((32, 8, 128), (11, 1412, 9490), (64, 2, 66, False, True, "fill")),
+        ((32, 32, 128), (4, 829, 829), (64, 2, 16, False, True, "fill")),
+        ((40, 8, 128), (10, 443, 15128), (128, 4, 33, False, False)),  # a long tail
+        ((40, 8, 128), (28, 13586, 13586), (128, 4, 196, False, False)),  # in waves
+    ],
+    ids=str,
+)
+def test_which_plans_fill_places(monkeypatch, shape, step, found):
+    assert sizes_of(monkeypatch, shape, step) == found
+
+
+@pytest.mark.parametrize(
+    ("shape", "step", "read"),
+    [
+        ((8, 1, 128), (6, 504, 47720), (32, 256)),  # there are few, and one is long
+        ((8, 1, 128), (6, 4000, 4000), (32, 64)),
+        ((16, 2, 256), (10, 6495, 6495), (64, 64)),
+        ((71, 1, 64), (55, 136, 7036), (64, 32)),  # some wait for a place
+    ],
+    ids=str,
+)
+def test_the_more_programs_merge_the_less_each_reads(monkeypatch, shape, step, read):
+    monkeypatch.setattr(triton_sizes, "device_of", lambda index: H200)
+    heads, kv_heads, dim = shape
+    q = torch.empty(step[0], heads, dim, dtype=torch.bfloat16)
+    values = torch.empty(1, 16, kv_heads, dim, dtype=torch.bfloat16)
+    assert triton_sizes.merge_sizes(q, values, *step) == read
 
 
 def test_tables_of_32_bits():
@@ -907,8 +992,8 @@ APART_MISTAKES = {
         "num_pieces = tl.load(own + 1).to(tl.int64), 1",
     ),
     "every sequence begins where the first does": (
-        "first_row = tl.load(plan + seq * COLUMNS + 7)",
-        "first_row = tl.load(plan + 7)",
+        "found_at = tl.load(plan + seq * COLUMNS + 8)",
+        "found_at = tl.load(plan + 8)",
     ),
     "all pieces count the same": (
         "tl.exp2(log - base)",
@@ -934,14 +1019,12 @@ APART_MISTAKES = {
 def few_at_once(monkeypatch):
     """Two pieces, or fewer, are merged at once; apart, eight numbers of each."""
     monkeypatch.setattr(triton_step, "_MERGED_NUMBERS", 1)
-    monkeypatch.setattr(triton_step, "_PIECES_AT_ONCE", 2)
-    monkeypatch.setattr(triton_step, "_FAR_APART", 1000)
-    monkeypatch.setattr(triton_step, "_MERGED_COLUMNS", 8)
+    monkeypatch.setattr(triton_step, "merge_sizes", lambda *_: (8, 2))
 
 
 @APART
 def test_the_check_accepts_the_kernel_as_it_is(apart, cut, few_at_once):
-    cut(9, apart)
+    cut(8, apart)
     assert all(e < 3e-5 for e in layers(case_of_layers()))
 
 
@@ -958,7 +1041,7 @@ MISTAKES += [(pieces, True, APART_MISTAKES)]
     ],
 )
 def test_the_check_rejects(module, apart, right, wrong, plant, cut, few_at_once):
-    cut(9, apart)
+    cut(8, apart)
     plant(module, right, wrong)
     try:  # seen in the results, or in the cache afterwards
         found = not all(e < 1e-2 for e in layers(case_of_layers(), 2))
