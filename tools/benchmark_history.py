@@ -104,7 +104,10 @@ def hosts() -> str:
             f"[engine-nvidia-h200](../{path_of('engine-nvidia-h200')}) and "
             f"[engine-nvidia-h100](../{path_of('engine-nvidia-h100-80gb-hbm3')}); "
             "again by `python -m benchmarks.gpu.engine --peers`. Hosts have the "
-            "numbers of appendix D.",
+            "numbers of appendix D; 11 to 13 have reports of their own: "
+            f"[11](../{path_of('engine-beside-vllm')}), "
+            f"[12](../{path_of('engine-beside-vllm-2')}), "
+            f"[13](../{path_of('engine-beside-vllm-3')}).",
             table(head, rows),
             "A user who is alone, with a prompt of 1,000 tokens:",
             table(alone, lone),
@@ -120,7 +123,7 @@ def before() -> Question:
         "vllm": "vLLM 0.26.0",
     }
     rows = []
-    for host, file in enumerate(files, 1):
+    for host, file in enumerate(files, 11):
         report = stored(file)
         for way, said in names.items():
             if way in report:
@@ -134,7 +137,7 @@ def before() -> Question:
         "python -m benchmarks.gpu.engine",
         ("the same 256 requests", "tokens a second", "rounds"),
         rows,
-        "Host 1 has a slow CPU. An earlier version, which launched prompts of more "
+        "Host 11 has a slow CPU. An earlier version, which launched prompts of more "
         "than 2,048 tokens one kernel after the other.",
     )
 

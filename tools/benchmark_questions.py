@@ -874,26 +874,32 @@ def first() -> Question:
         )
         for kind, rate in kinds.items()
     ]
-    later = [host[kind]["seconds"][1:] for kind in kinds]
-    spread = max(max(each) / min(each) for each in later) - 1
-    middle, longest = host["arrivals"]["step_ms"]
+    seconds = [each for kind in kinds for each in host[kind]["seconds"]]
+    spread = max(max(later) / min(later) for _, *later in seconds) - 1
+    bursts = host["arrivals"]
+    middle, longest = [
+        median(step[n] for start in bursts for step in start["step_ms"]) for n in (0, 1)
+    ]
+    ratio, before = (
+        median(start["longest_over_median_step"] for start in each["arrivals"])
+        for each in (host, others[0])
+    )
     return Question(
         "Is the first batch of a kind slower than later ones?",
         ("first-batches",),
-        "python -m benchmarks.gpu.first_batches",
+        "python -m benchmarks.gpu.first_batches --starts 3",
         (
             "first over later rate, compiled",
-            "this version",
-            "an earlier version",
-            "the same, on another host",
+            *(each["column"] for each in (host, *others)),
         ),
         rows,
         "At the start, kernels are compiled and requests of every kind are answered "
-        f"once, which takes {number(host['start_s'])} s. The earlier version answered "
-        "none, and its batches were timed without `gc.freeze()`. When 512 requests "
-        f"come at once while 128 decode, the longest of 60 steps takes "
-        f"{number(longest)} ms, and the median {number(middle)} ms. This host has a "
-        f"slow CPU: even later batches of a kind differ by up to {spread:.0%}.",
+        f"once, which takes {number(host['start_s'][0])} s. The earlier version "
+        "answered none, and its batches were timed without `gc.freeze()`. When 512 "
+        f"requests come at once while 128 decode, the longest of 60 steps takes "
+        f"{number(longest)} ms, and the median {number(middle)} ms: {number(ratio)} "
+        f"times as long ({number(before)} times by the version before, on its host). "
+        f"Even later batches of a kind differ by up to {spread:.0%}.",
     )
 
 
@@ -1090,6 +1096,56 @@ def sums() -> Question:
     )
 
 
+def two_gpus() -> Question:
+    report = stored("gpu-ranks")
+    peers = {"minipaged": ("one", "two"), "vLLM": ("vllm_one", "vllm")}
+    rows = []
+    for name, ways in peers.items():
+        if not all("tokens_per_s" in report.get(way, {}) for way in ways):
+            continue
+        one, two = (report[way] for way in ways)
+        asked = {
+            "tokens a second": [way["tokens_per_s"] for way in (one, two)],
+            "a lone user's next token, ms": [
+                way["lone"]["next_token_ms"] for way in (one, two)
+            ],
+            "her first token, ms": [
+                way["lone"]["first_token_ms"] for way in (one, two)
+            ],
+        }
+        rows += [
+            (f"{name}: {what}", *pair, pair[1] / pair[0])
+            for what, pair in asked.items()
+        ]
+    one, two = report["one"], report["two"]
+    steps = [
+        next(line for line in way["time_line"] if line["num_sequences"] == 256)
+        for way in (one, two)
+    ]
+    in_sums = steps[1]["kernels_ms"]["_sum_kernel"]
+    is_same = "All ranks had the same tokens. " * two["same_on_all_ranks"]
+    return Question(
+        "What does a second GPU bring, if two share a model?",
+        ("gpu-ranks",),
+        "python -m benchmarks.gpu.ranks --parts one two --time-lines "
+        "--out gpu-ranks.json",
+        ("Llama-3.1-8B's shape, bfloat16", "one H200", "two H200s", "ratio"),
+        rows,
+        "256 requests are there at once; prompts and answers have 100 to 1,024 tokens, "
+        "drawn at temperature 0.6. The lone user's prompt has "
+        f"{number(two['lone']['prompt'])} tokens. Two GPUs are two ranks: each has "
+        "half of the heads and weights, and in every step they exchange the sums "
+        f"[of the next table](#{anchor(sums().asked)}). If 256 users decode, a step "
+        f"takes {number(steps[0]['wall_ms'])} ms on one GPU, and "
+        f"{number(steps[1]['wall_ms'])} ms on two; sums over the ranks take "
+        f"{number(in_sums)} ms of these. {is_same}With a pool of the "
+        "same size, one GPU alone needs at most "
+        f"{number(one['peak_gb'])} GB, and each of two {number(two['peak_gb'])} GB. "
+        "The bars that were set before: 1.5 times the tokens a second, and 0.75 of the "
+        "lone user's time.",
+    )
+
+
 ON_A_GPU = (
     decode,
     decode_over_peers,
@@ -1100,6 +1156,7 @@ ON_A_GPU = (
     rungs,
     engine,
     servers,
+    two_gpus,
     sums,
     first,
     eight_bits,

@@ -22,7 +22,7 @@ import gc
 import json
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -57,9 +57,16 @@ def add_all(engine: mp.Engine, trace: Sequence[Asked], **options: Any) -> list[S
 
 
 def measure(
-    engine: mp.Engine, trace: Sequence[Asked], rounds: int, **options: Any
+    engine: mp.Engine,
+    trace: Sequence[Asked],
+    rounds: int,
+    tell: Callable[[dict[str, Any]], object] = lambda row: None,
+    **options: Any,
 ) -> dict[str, Any]:
-    """Tokens a second, and for how much of the time the CPU waited for the GPU."""
+    """Tokens a second, and for how much of the time the CPU waited for the GPU.
+
+    tell: is called with each round's row as it ends.
+    """
     read, waited = PendingChoices.read, 0.0
 
     def timed(choices: PendingChoices, turns: list[Any]) -> list[Any]:
@@ -90,6 +97,7 @@ def measure(
                     "steps": engine.stats.num_steps - steps,
                 }
             )
+            tell(found[-1])
     finally:
         gc.unfreeze()
         PendingChoices.read = read

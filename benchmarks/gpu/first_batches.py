@@ -1,12 +1,16 @@
 """Does anyone wait for a compiler? The first batch of each kind, and later ones.
 
-    python -m benchmarks.gpu.first_batches --out first.json
+    python -m benchmarks.gpu.first_batches --starts 3 --out first.json
 
 An engine is made where nothing lies compiled: the compilers' files are in a new folder.
-Then come batches of many kinds, one after another; of each kind four, with prompts of
-their own. Timed is a whole batch, from the first step to the last token. A kernel that
-is compiled after the start is named. As `Engine.serve` advises, Python's collector
-leaves alone what lives at the start: else a batch waits for it now and then.
+Then come batches of many kinds, one after another; of each kind five, with other tokens
+but of the same lengths. Timed is a whole batch, from the first step to the last token.
+A kernel that is compiled after the start is named. As `Engine.serve` advises, Python's
+collector leaves alone what lives at the start: else a batch waits for it now and then.
+
+A process has only one first batch of a kind, and something else may disturb it. So
+there may be several starts, each in a process of its own. They share the compilers'
+files. Of the rates, the median counts.
 """
 
 import argparse
@@ -15,16 +19,21 @@ import json
 import os
 import random
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-ROUNDS = 4
+ROUNDS = 5
+BURSTS = 5
 
 
-def kinds(draw: random.Random) -> dict[str, list[tuple[list[int], dict[str, Any]]]]:
-    """Prompts and options of their configs; new prompts with each call."""
+def kinds(number: int) -> dict[str, list[tuple[list[int], dict[str, Any]]]]:
+    """Prompts and options of their configs; another number gives other tokens."""
+    draw = random.Random(number)
+    lengths = random.Random(0)
 
     def prompt(count: int) -> list[int]:
         return [draw.randrange(1, 10_000) for _ in range(count)]
@@ -35,12 +44,14 @@ def kinds(draw: random.Random) -> dict[str, list[tuple[list[int], dict[str, Any]
     systems = [prompt(1500) for _ in range(4)]
     return {
         "even": alike(128, 300, new=100),
-        "ragged": [(prompt(draw.randint(20, 900)), {"new": 100}) for _ in range(128)],
+        "ragged": [
+            (prompt(lengths.randint(20, 900)), {"new": 100}) for _ in range(128)
+        ],
         "many short": alike(256, 20, new=60),
         "few long": alike(6, 6000, new=100),
         "one": alike(1, 1000, new=100),
         "shared prefixes": [
-            (systems[n % 4] + prompt(draw.randint(20, 100)), {"new": 60})
+            (systems[n % 4] + prompt(lengths.randint(20, 100)), {"new": 60})
             for n in range(256)
         ],
         "top-k and top-p": alike(128, 200, new=100, top_k=20, top_p=0.95),
@@ -79,7 +90,7 @@ def measure(run: str, only: list[str] | None = None) -> dict[str, Any]:
         if not already_compiled:
             compiled.append(fn.name)
 
-    rounds = [kinds(random.Random(number)) for number in range(ROUNDS)]
+    rounds = [kinds(number) for number in range(ROUNDS)]
     paged = mp.PagedModel(random_model(), 20_000, attention="triton")
     prefix = mp.PrefixCache(paged.pool)
     start = time.perf_counter()
@@ -121,10 +132,26 @@ def measure(run: str, only: list[str] | None = None) -> dict[str, Any]:
 
 
 def arrivals(engine: Any) -> dict[str, Any]:
-    """512 requests come at once while 128 decode: what `add` takes, and the steps."""
+    """512 requests come at once while 128 decode: what `add` takes, and the steps.
+
+    Their prompts are short: so the steps are long or not by what the CPU does, for to
+    compute a long prompt takes the GPU longer anyway. Of each burst, the median and the
+    longest of `add` and of 60 steps, in milliseconds.
+    """
+    bursts = [burst(engine, number) for number in range(BURSTS)]
+    ratios = [longest / middle for _, (middle, longest) in bursts]
+    return {
+        "add_ms": [adds for adds, _ in bursts],
+        "step_ms": [steps for _, steps in bursts],
+        "longest_over_median_step": round(median(ratios), 2),
+    }
+
+
+def burst(engine: Any, number: int) -> list[list[float]]:
+    """The median and the longest, in milliseconds, of `add` and of 60 steps."""
     from benchmarks.gpu.workloads import sampled
 
-    draw = random.Random(5)
+    draw = random.Random(number)
     prompts = [[draw.randrange(1, 10_000) for _ in range(8)] for _ in range(640)]
     for prompt in prompts[:128]:
         engine.add(prompt, sampled(400))
@@ -134,35 +161,54 @@ def arrivals(engine: Any) -> dict[str, Any]:
     for prompt in prompts[128:]:
         begun = time.perf_counter()
         engine.add(prompt, sampled(20))
-        adds.append(time.perf_counter() - begun)
-    for _ in range(60):
-        begun = time.perf_counter()
+        adds.append(1e3 * (time.perf_counter() - begun))
+    begun = time.perf_counter()
+    for _ in range(60):  # from step to step: Python's collector may run in between
         engine.step()
-        steps.append(time.perf_counter() - begun)
+        ended = time.perf_counter()
+        steps.append(1e3 * (ended - begun))
+        begun = ended
     for stream in list(engine.streams.values()):
         engine.abort(stream)
     engine.run()
-    return {
-        "add_ms": [round(1e3 * each, 3) for each in (median(adds), max(adds))],
-        "step_ms": [round(1e3 * each, 3) for each in (median(steps), max(steps))],
-    }
+    return [[round(median(each), 3), round(max(each), 3)] for each in (adds, steps)]
+
+
+def together(starts: list[dict[str, Any]]) -> dict[str, Any]:
+    """One report of several starts: of each kind, all seconds, and the median rate."""
+    found = dict(starts[0])
+    found["start_s"] = [start["start_s"] for start in starts]
+    for name in found.keys() & kinds(0).keys():
+        rows = [start[name] for start in starts]
+        rates = [row["first_over_later_rate"] for row in rows]
+        found[name] = {
+            "seconds": [row["seconds"] for row in rows],
+            "first_over_later_rate": median(rates),
+            "of_each_start": rates,
+            "compiled": sorted({name for row in rows for name in row["compiled"]}),
+        }
+    found["arrivals"] = [start["arrivals"] for start in starts]
+    return found
 
 
 def main() -> None:
-    """Measure, with caches of compilers that are empty."""
+    """Measure; at the first start, with caches of compilers that are empty."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--run", default="compiled", choices=("graphs", "compiled"))
     parser.add_argument("--kinds", nargs="+", help="only these")
+    parser.add_argument("--starts", type=int, default=1, help="processes")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
+    starts = []
     with TemporaryDirectory() as folder:
         for name in ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR"):
-            os.environ[name] = (
-                f"{folder}/{name}"  # before torch and triton are imported
-            )
-        found = measure(given.run, given.kinds)
-    if given.out:
-        given.out.write_text(json.dumps(found, indent=1) + "\n")
+            os.environ[name] = f"{folder}/{name}"  # of the processes to come
+        for _ in range(given.starts):
+            with ProcessPoolExecutor(1, get_context("spawn")) as own:
+                starts.append(own.submit(measure, given.run, given.kinds).result())
+            if given.out:  # after each start, because the next takes a while
+                report = json.dumps(together(starts), indent=1)
+                given.out.write_text(report + "\n")
 
 
 if __name__ == "__main__":

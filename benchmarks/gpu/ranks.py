@@ -73,12 +73,16 @@ def random_share(shape: str, dtype: torch.dtype) -> PreTrainedModel:
         weights[name] = made.fill_(1.0) if of_norm else made.normal_(
             0.0, config.initializer_range, generator=draw
         )  # fmt: skip
-    count = int(os.environ.get("WORLD_SIZE", "1"))
-    share = sharding(config, connect().count) if count > 1 else {}
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        with device:
+            model = AutoModelForCausalLM.from_config(config, dtype=dtype)
+        model.load_state_dict(weights, assign=True)
+        return model.eval()
+    share = sharding(config, connect().count)
     model = type(like).from_pretrained(
         None, config=config, state_dict=weights, dtype=dtype, **share
     )
-    return model.to(device).eval() if count == 1 else model.eval()
+    return model.eval()
 
 
 def serve(
@@ -101,7 +105,8 @@ def serve(
     note(engine_s=round(time.perf_counter() - start, 2))
     note(lone=lone_of(engine))
     trace = workloads.uniform(requests)
-    note(**measure(engine, trace, rounds))
+    note(**measure(engine, trace, rounds, lambda row: note(round=row)))
+    del found["round"]  # it stands in `rounds`
     note(peak_gb=round(torch.cuda.max_memory_allocated() / 1e9, 3))
     note(same_on_all_ranks=same_on_all_ranks(engine, trace[:64]))
     if with_time_line:

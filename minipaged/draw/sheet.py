@@ -45,6 +45,13 @@ LINE = 16.0  # pixels of a line of words
 EMPTY_HATCH = "\\\\\\\\"
 
 
+def _lines_in(word: str, width: float, height: float) -> list[str]:
+    """A box's words: in lines, if they are too wide and there is room for lines."""
+    most = int(height // LINE)
+    is_wide = most > 1 and width_of(word) > width - 10
+    return lines_of(word, width - 10, most) if is_wide else [word]
+
+
 def _beside_words(height: float) -> float:
     """How far lines may come in from the top and bottom of a box with words."""
     return max(3.0, (height - 20) / 2)
@@ -142,13 +149,15 @@ class Sheet:
         height: float,
         tone: Tone,
         words: float = 0,
+        num_lines: int = 1,
     ) -> None:
-        """A box for words so wide: its lines do not run behind them."""
+        """A box for words so wide, in lines: its hatching does not run behind them."""
         tone = behind_words(tone)
         if tone.face != "none" or not tone.hatching or not words:
             return self.box(x, y, width, height, tone)
         self.box(x, y, width, height, tone._replace(hatching=None))
-        side, edge = max(1.0, (width - words) / 2 - 4), _beside_words(height)
+        side = max(1.0, (width - words) / 2 - 4)
+        edge = max(1.0, _beside_words(height) - LINE * (num_lines - 1) / 2)
         for left in (x, x + width - side):
             self._hatch(left, y, side, height, tone)
         for top in (y, y + height - edge):
@@ -173,7 +182,9 @@ class Sheet:
             gap = 1.0 if width > 8 else 0.0
             area = x + gap / 2, y, width - gap, height
             if has_words:
-                self.frame(*area, tone, width_of(*fit(visible(word), width - 4)))
+                lines = _lines_in(word, width, height)
+                words_wide = max(width_of(*fit(visible(n), width - 4)) for n in lines)
+                self.frame(*area, tone, words_wide, len(lines))
             else:
                 self.box(*area, tone)
             if word:
@@ -187,9 +198,8 @@ class Sheet:
 
         Several words stand in lines, if they are too wide and there is room for lines.
         """
-        most = int(height // LINE)
-        if most > 1 and width_of(word) > width - 10:
-            lines = lines_of(word, width - 10, most)
+        lines = _lines_in(word, width, height)
+        if len(lines) > 1:
             top = y + (height - LINE * len(lines)) / 2
             for at, line in enumerate(lines):
                 self.word(x, top + LINE * at, width, LINE, line, tone)

@@ -1,7 +1,7 @@
 """Appendix A: requests that come and go while the model runs (paper, section 4.3)."""
 
-import heapq
 import logging
+from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -63,16 +63,17 @@ class Engine(Observer, Unpicklable):
 
     Every step computes one token of each sequence that decodes, and as much of the
     prompts as `max_tokens` leaves room for. A request starts as soon as there is room
-    for its prompt; if blocks run out, the latest request is preempted. In float32, each
-    request gets the answer that HuggingFace's `generate` gives it alone. In half
-    precision, its text may depend on what else is served, unless the model is
-    `deterministic`: see `PagedModel`.
+    for its prompt, but no more than 64 in a step: see `limits.MAX_STARTS`. If blocks
+    run out, the latest request is preempted. In float32, each request gets the answer
+    that HuggingFace's `generate` gives it alone. In half precision, its text may depend
+    on what else is served, unless the model is `deterministic`: see `PagedModel`.
 
     `run` answers what there is; `serve` goes on until `stop`, in a thread of its own.
     It may be used from several threads, and `add` and `abort` in signal handlers. A
     step that raises, Ctrl-C included, is undone: no text changes, and requests that ran
-    start again. Blocks come back when the engine is closed, by `with mp.Engine(...)` or
-    `close`, or when the program has dropped the engine and all of its streams.
+    start again. Python's garbage collector waits for the end of a step. Blocks come
+    back when the engine is closed, by `with mp.Engine(...)` or `close`, or when the
+    program has dropped the engine and all of its streams.
 
     Attributes: paged; scheduler; stats; streams (of unfinished requests, in the order
     of `add`).
@@ -153,7 +154,7 @@ class Engine(Observer, Unpicklable):
         self.streams: dict[Request, Stream] = {}
         self._numbers = count()  # of requests, in the order of `add`
         self._places = count()  # of requests, in the order in which they wait
-        self._arriving: list[tuple[float, int, Stream]] = []  # a heap
+        self._arriving: list[tuple[float, int, Stream]] = []  # the earliest first
         # Other threads and signal handlers only append to these: no lock is needed.
         self._added: deque[tuple[float, int, Stream]] = deque()  # by `add`
         self._leaving: deque[Stream] = deque()  # aborted, or never to be run
@@ -500,7 +501,7 @@ class Engine(Observer, Unpicklable):
         self._tell_streams()  # what an interrupted call has left untold
         now = self.clock.now()
         while self._added:
-            heapq.heappush(self._arriving, self._added[0])
+            insort(self._arriving, self._added[0])
             self._added.popleft()
         while self._arriving and self._arriving[0][0] <= now:
             stream = self._arriving[0][2]
@@ -511,7 +512,7 @@ class Engine(Observer, Unpicklable):
                 stream.request.number = next(self._places)
                 self._must_check_model = True
                 self.scheduler.add(stream.request)
-            heapq.heappop(self._arriving)
+            del self._arriving[0]
         if self._leaving:
             self._steps.land()
             self._tell_streams()

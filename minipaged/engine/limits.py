@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from minipaged.scheduling.preemption import PreemptingScheduler
 
 
+# Requests that an engine starts in a step at most. To start a request takes the CPU
+# about as long as to decode for two. If a step computes up to 2,048 tokens, only
+# prompts of fewer than 32 tokens meet this limit, or those that are found in a cache.
+MAX_STARTS = 64
+
+
 def tokens_of_sequence(speculation: "Speculation | None") -> int:
     """How many tokens a step computes for a sequence: one, and the guesses after it."""
     return 1 if speculation is None else speculation.tokens_of_sequence
@@ -119,6 +125,7 @@ def make_scheduler(
 
         make = SwapSpace if speculation is None else speculation.swap_space
         swap_space = make(paged.cache, swap_blocks or paged.pool.num_blocks)
+    limits = {"max_starts": MAX_STARTS} | limits
     return PreemptingScheduler(
         paged.pool, prefix_cache, swap_space=swap_space, **limits
     )

@@ -87,6 +87,7 @@ from .plots.copying import plot_copying as plot_copying
 from .plots.curves import plot_paging_cost as plot_paging_cost
 from .plots.cuts import plot_cuts as plot_cuts
 from .plots.drafts import plot_drafts as plot_drafts
+from .plots.drawn import plot_drawn as plot_drawn
 from .plots.evictions import plot_evictions as plot_evictions
 from .plots.fixed_places import plot_fixed_places as plot_fixed_places
 from .plots.fork import plot_fork as plot_fork
@@ -111,9 +112,11 @@ from .plots.load import plot_load as plot_load
 from .plots.load import plot_present as plot_present
 from .plots.machine import plot_gpu as plot_gpu
 from .plots.memory_map import plot_memory_map as plot_memory_map
+from .plots.merged import plot_merged as plot_merged
 from .plots.merges import plot_merges as plot_merges
 from .plots.miscounted import plot_miscounted as plot_miscounted
 from .plots.moved import plot_copies as plot_copies
+from .plots.moved_back import plot_moved_back as plot_moved_back
 from .plots.multiprocessors import plot_multiprocessors as plot_multiprocessors
 from .plots.neighbour import plot_neighbour as plot_neighbour
 from .plots.number_line import plot_number_line as plot_number_line
@@ -163,6 +166,7 @@ from .plots.tape import plot_tape as plot_tape
 from .plots.tiles import plot_tiles as plot_tiles
 from .plots.tiles import tiles_of as tiles_of
 from .plots.token_times import plot_token_times as plot_token_times
+from .plots.tree_mask import plot_tree_mask as plot_tree_mask
 from .plots.turns import plot_turns as plot_turns
 from .plots.two_tables import plot_two_tables as plot_two_tables
 from .plots.two_ways import plot_two_ways as plot_two_ways

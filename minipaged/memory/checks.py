@@ -17,6 +17,8 @@ def check_new_table(pool: BlockPool, block_ids: list[int], num_tokens: int) -> N
             f"{num_tokens} tokens in blocks of {pool.block_size} do not fill "
             f"{len(block_ids)} blocks, but that many block ids were given"
         )
+    if not block_ids:  # most often
+        return
     holds = Counter(block_ids)
     for block_id in holds:
         if pool.refcount(block_id) < holds[block_id]:

@@ -20,9 +20,13 @@ def sum_over_ranks(x: Tensor) -> Tensor:
     return _sum(x) if torch.compiler.is_compiling() else _sum_now(x)
 
 
-def gather_from_ranks(x: Tensor) -> Tensor:
-    """[..., n] of each rank, side by side: [..., n * ranks]."""
-    return _gather(x) if torch.compiler.is_compiling() else _gather_now(x)
+def gather_from_ranks(x: Tensor, place: Tensor | None = None) -> Tensor:
+    """[..., n] of each rank, side by side: [..., n * ranks].
+
+    place: [most rows, n * ranks], where the result is written if it has room there.
+    Compiled code makes a tensor of its own.
+    """
+    return _gather(x) if torch.compiler.is_compiling() else _gather_now(x, place)
 
 
 def _sum_now(x: Tensor) -> Tensor:
@@ -34,13 +38,17 @@ def _sum_now(x: Tensor) -> Tensor:
     return out
 
 
-def _gather_now(x: Tensor) -> Tensor:
+def _gather_now(x: Tensor, place: Tensor | None = None) -> Tensor:
     count = dist.get_world_size()
     parts = x.new_empty(count * x.shape[0], *x.shape[1:])
     _all_gather(parts, x.contiguous())
-    # [ranks, ..., n] -> [..., ranks, n] -> [..., ranks * n]
-    parts = parts.view(count, *x.shape).movedim(0, -2)
-    return parts.reshape(*x.shape[:-1], count * x.shape[-1])
+    num_rows, width = x[..., 0].numel(), x.shape[-1]
+    parts = parts.view(count, num_rows, width)
+    has_room = place is not None and num_rows <= len(place)
+    out = place[:num_rows] if has_room else None
+    # [ranks, rows, n] -> [rows, ranks * n]; on a GPU, this is quicker than a reshape.
+    whole = torch.cat(parts.unbind(), dim=1, out=out)
+    return whole.view(*x.shape[:-1], count * width)
 
 
 @torch.library.custom_op("minipaged::sum_over_ranks", mutates_args=())

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from minipaged.errors import UnsupportedModel
@@ -13,7 +13,6 @@ from minipaged.model.fixed_inputs import FixedInputs, Size, without_padding
 from minipaged.model.inputs import Chunk, RaggedBatch
 from minipaged.model.paged_model import PagedModel
 from minipaged.model.persistent_inputs import Pending, StepArrays
-from minipaged.model.placed_linear import PlacedLinear
 from minipaged.model.positions import num_positions
 from minipaged.model.runner import Run, Runner, of_last_tokens, why_no_graphs
 from minipaged.progress import progress_bar
@@ -61,7 +60,7 @@ class GraphRunner(Runner):
     name: Run = "graphs"
     runs_ahead = True
     _twin: PreTrainedModel | None = None  # to run, if not the PagedModel's
-    _last_layer: PlacedLinear | None = None  # that can write to the common logits
+    _last_layer: nn.Module | None = None  # that can write to the common logits
     _series: _Series | None = None
     _prompt_tokens = 128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192
     _guess_tokens = 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048
@@ -245,6 +244,7 @@ class GraphRunner(Runner):
                     batch = self._forward(size)
                 finally:
                     graph.capture_end()
+                graph.replay()  # the first replay brings the graph to the GPU
                 self._graphs[size] = Graph(graph, batch)
         stream.wait_stream(side_stream)
         self._load_kernels_of_prompts()

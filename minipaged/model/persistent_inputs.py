@@ -14,7 +14,6 @@ from minipaged.scheduling.plan import Plan
 from minipaged.scheduling.sequence import Sequence
 
 _NONE = np.zeros(0, np.int64)
-_FEW = 16  # new tokens of a sequence: fewer are quicker in a list than in an array
 
 
 class Pending(NamedTuple):
@@ -192,24 +191,12 @@ class PersistentInputs:
                 text[start:stop] + [0] * (stop - max(start, len(text)))
                 for text, start, stop in zip(texts, starts, stops, strict=True)
             ]
-            if most_new <= _FEW:
-                places = [*map(range, starts, stops)]
-                slots = [
-                    row.block_ids[at // block_size] * block_size + at % block_size
-                    for row, own in zip(rows, places, strict=True)
-                    for at in own
-                ]
-                flat = chain.from_iterable
-                tokens, positions, slots = np.array(
-                    [*flat(parts), *flat(places), *slots], dtype=np.int64
-                ).reshape(3, -1)
-            else:
-                tokens = np.fromiter(chain.from_iterable(parts), np.int64, count)
-                row = np.arange(len(rows)).repeat(lengths)
-                shift = contexts - query_starts[1:]
-                positions = np.arange(count) + shift.repeat(lengths)
-                blocks = block_tables[row, positions // block_size]
-                slots = blocks * block_size + positions % block_size
+            tokens = np.fromiter(chain.from_iterable(parts), np.int64, count)
+            row = np.arange(len(rows)).repeat(lengths)
+            shift = contexts - query_starts[1:]
+            positions = np.arange(count) + shift.repeat(lengths)
+            blocks = block_tables[row, positions // block_size]
+            slots = blocks * block_size + positions % block_size
             firsts = [end - num for end, num in zip(ends, wanted, strict=True)]
             logits_at = chain.from_iterable(map(range, firsts, ends))
         return StepArrays(

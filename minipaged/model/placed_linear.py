@@ -28,9 +28,14 @@ class PlacedLinear(nn.Module):
         return out.view(*x.shape[:-1], -1)
 
 
-def place_logits(twin: PreTrainedModel) -> PlacedLinear | None:
-    """Let the twin's last layer take a place; None if it is no plain linear layer."""
+def place_logits(twin: PreTrainedModel) -> nn.Module | None:
+    """Let the twin's last layer take a place; None if it is no plain linear layer.
+
+    A layer that gathers logits from several ranks takes a place already (appendix H).
+    """
     layer = twin.get_output_embeddings()
+    if hasattr(layer, "place"):
+        return layer
     if type(layer) is not nn.Linear or layer.bias is not None:
         return None
     placed = PlacedLinear(layer)

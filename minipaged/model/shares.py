@@ -111,16 +111,20 @@ class SummedLinear(nn.Module):
 
 
 class GatheredLinear(nn.Module):
-    """A linear layer of which each rank has some of the outputs, and gets all."""
+    """A linear layer of which each rank has some of the outputs, and gets all.
+
+    Attributes: place, [most rows, out], or None: where results are written.
+    """
 
     def __init__(self, share: nn.Linear):
         """share: the layer of this rank's outputs."""
         super().__init__()
         self.share = share
+        self.place: Tensor | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., in] -> [..., out], the same on all ranks."""
-        return gather_from_ranks(self.share(x))
+        return gather_from_ranks(self.share(x), self.place)
 
 
 class SharedEmbedding(nn.Module):

@@ -52,15 +52,18 @@ class NextWorks:
         Those are the prompt; after a restart, generated tokens too. The last of them
         gets logits, from which the next token is chosen. A part before it gets none.
         """
-        if not request.is_prefilling or not limit:
+        live = request.live
+        if not live or not limit:
             return []
-        if len(request.live) > 1:
+        if len(live) > 1:
             from minipaged.scheduling.restart import chunks_of_group  # appendix B
 
-            return chunks_of_group(request, limit)
-        (sequence,) = request.live
+            return chunks_of_group(request, limit) if request.is_prefilling else []
+        (sequence,) = live
         start = sequence.num_computed
         end = sequence.num_prefill_tokens
+        if start >= end:
+            return []
         stop = min(end, start + limit)
         return [Work(request, sequence, start, stop, num_logits=int(stop == end))]
 

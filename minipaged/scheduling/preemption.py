@@ -30,14 +30,20 @@ class PreemptingScheduler(Scheduler):
     The K and V of a preempted request are computed again (recompute). With a
     `swap_space`, they are stored there meanwhile (swap), if it has room.
 
+    To start a request takes the CPU as long as some decoded tokens. So if hundreds of
+    short prompts came at once, running requests would wait long for their next token.
+    With `max_starts`, a step starts so many requests at most, and the next step others.
+
     Source: PagedAttention paper, section 4.5.
     """
 
     swap_space: "SwapSpace | None" = field(default=None, kw_only=True)
     max_sequences: float = field(default=inf, kw_only=True)  # that run together
+    max_starts: float = field(default=inf, kw_only=True)  # requests, in a step; not 0
     swapped: list[Request] = field(default_factory=list, init=False)
     _soon: int = field(default=0, init=False)  # blocks that running requests need soon
     _num_growing: int = field(default=0, init=False)  # sequences of running requests
+    _num_started: int = field(default=0, init=False)  # requests, in this step
 
     def _admit(self) -> None:
         """Make room for running requests; start others only if nobody was preempted."""
@@ -48,11 +54,16 @@ class PreemptingScheduler(Scheduler):
             return  # a preempted request would start again at once
         # Counted once, because many requests may start in a step.
         self._num_growing = sum([request.num_parallel for request in self.running])
+        self._num_started = 0
         while self.waiting and self.waiting[0].swapped is not None:
             if not self._resume(self.waiting[0]):
                 return
         if self.waiting and not self._is_crowded(self.waiting[0]):
             super()._admit()
+
+    def _promised(self, running: list[Request]) -> int:
+        """No block is promised: see the class."""
+        return 0
 
     def _may_start(self, request: Request, cached: list[int], num_blocks: int) -> bool:
         """Is there room for the blocks that it needs soon, not for all `num_blocks`?"""
@@ -63,12 +74,16 @@ class PreemptingScheduler(Scheduler):
     def _is_room(self, request: Request, soon: int, at_once: int) -> bool:
         """Is there room for it beside the running requests? If so, it is counted.
 
+        There is none after `max_starts` requests have started in this step.
         It needs `soon` blocks, and takes `at_once` of them from the pool as it starts.
         """
-        if self._is_crowded(request) or self._soon + soon > self.pool.num_free:
+        if self._num_started >= self.max_starts or self._is_crowded(request):
+            return False
+        if self._soon + soon > self.pool.num_free:
             return False
         self._soon += soon - at_once
         self._num_growing += request.num_parallel
+        self._num_started += 1
         return True
 
     def _is_crowded(self, request: Request) -> bool:

@@ -117,7 +117,7 @@ class Scheduler:
         """
         size = self.pool.block_size
         running = self.running if self.waiting else []
-        promised = sum(request.blocks_to_come(size) for request in running)
+        promised = self._promised(running)
         while self.waiting:
             request = self.waiting[0]
             cached = self.sharing.find(request) if self.sharing else []
@@ -131,6 +131,11 @@ class Scheduler:
             self.running.append(request)
             self.waiting.popleft()
             self.observers.admitted(request)
+
+    def _promised(self, running: list[Request]) -> int:
+        """How many blocks these requests may still take."""
+        size = self.pool.block_size
+        return sum([request.blocks_to_come(size) for request in running])
 
     def _may_start(self, request: Request, cached: list[int], num_blocks: int) -> bool:
         """Are `num_blocks` free: all that it and the running ones may still take?"""

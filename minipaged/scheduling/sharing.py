@@ -54,8 +54,10 @@ class PrefixSharing:
         """Let others find the blocks that the plan has filled."""
         if not self._cache.is_attached:  # a newer cache has the pool
             return
+        size = self._cache.pool.block_size
         for work in plan.works:
-            if self._publish(work):
+            ends_a_block = work.start // size < work.stop // size
+            if ends_a_block and self._publish(work):
                 observers.published(work)
 
     def _publish(self, work: Work) -> bool:

@@ -26,6 +26,7 @@ from helpers.serving import (
 from helpers.thorough import all_or, often
 from helpers.tiny_models import tiny_model
 from minipaged.engine import stream as streams
+from minipaged.engine.limits import MAX_STARTS
 from minipaged.memory.swap_space import SwapSpace
 from minipaged.scheduling import preemption
 from minipaged.scheduling.preemption import PreemptingScheduler
@@ -330,6 +331,32 @@ def test_first_come_first_served():
     engine.run()
     assert order[0] == [3] * 30 and order[1] == [4] * 40
     check_idle(engine)
+
+
+class Starts(mp.Observer):
+    """How many requests start in each step that starts any."""
+
+    def __init__(self):
+        self.counts = []
+
+    def planned(self, plan):
+        if started := [work for work in plan.works if work.start == 0]:
+            self.counts.append(len(started))
+
+
+def test_many_arrivals_start_in_several_steps():
+    """Those that decode already get a token in each of these steps."""
+    starts = Starts()
+    engine = make(400, max_tokens=2048, max_sequences=256, observers=[starts])
+    first = engine.add(PROMPTS[0], KINDS[0])
+    engine.step()
+    streams = [engine.add(PROMPTS[0], KINDS[0]) for _ in range(MAX_STARTS + 10)]
+    for num_tokens in (2, 3):
+        engine.step()
+        assert len(first.tokens) == num_tokens
+    assert starts.counts == [1, MAX_STARTS, 10]
+    engine.run()
+    assert {tuple(stream.tokens) for stream in streams} == {tuple(first.tokens)}
 
 
 def test_aborted_waiting_running_and_preempted():

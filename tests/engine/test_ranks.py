@@ -125,6 +125,15 @@ def greedy_answers():
     return huggingface_outputs(tiny_model("qwen3"), PROMPTS[:5], config(9))
 
 
+@pytest.mark.parametrize(
+    ("num_rows", "num_placed"), [(4, None), (4, 4), (3, 4), (5, 4), (0, None), (1, 4)]
+)
+def test_what_is_gathered(two, num_rows, num_placed):
+    for is_right, is_placed in two(on_ranks.gather, num_rows, num_placed):
+        assert is_right
+        assert is_placed == (num_placed is not None and num_rows <= num_placed)
+
+
 def test_streams(two, folder_of):
     first, second = two(on_ranks.stream, folder_of("qwen3"))
     assert first == second

@@ -16,6 +16,7 @@ from helpers.rank_processes import SECONDS
 from helpers.replaying import ReplayingRunner, capture_without_a_gpu, replayable
 from helpers.serving import CONFIGS, PROMPTS, config
 from minipaged.model import parallel
+from minipaged.model.exchange import gather_from_ranks
 from minipaged.model.graphs import GraphRunner
 from minipaged.model.ranks_memory import ranks_memory
 
@@ -93,6 +94,8 @@ def run_ahead(folder, kind=ReplayingRunner, forgets=False):
             engine.add(prompt, config(9))
         outs += engine.run()
         runner = getattr(engine._runner, "_runner", engine._runner)
+        if runner.name == "compiled":  # its logits are gathered into one place
+            assert runner._last_layer.place is runner._logits
         graphs = runner._graphs.values()
         return outs, sum(each.graph.count for each in graphs)
 
@@ -251,6 +254,19 @@ def answer_on_gpus(name, run):
             engine.add(prompt, config(9))
         outs += engine.run()
     return outs, ranks_memory(paged.device) is not None
+
+
+def gather(num_rows, num_placed):
+    """Do both ranks' numbers lie side by side? And is the given place where they lie?
+
+    num_placed: rows of that place; None: there is no place.
+    """
+    ranks = parallel.connect()
+    numbers = torch.arange(2 * num_rows * 3.0).reshape(2, 1, num_rows, 3)
+    place = None if num_placed is None else torch.full((num_placed, 6), torch.nan)
+    found = gather_from_ranks(numbers[ranks.rank], place)
+    is_placed = place is not None and found.data_ptr() == place.data_ptr()
+    return torch.equal(found, torch.cat([*numbers], dim=-1)), is_placed
 
 
 def sum_on_gpus(number=300, seed=0):

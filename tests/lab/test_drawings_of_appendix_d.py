@@ -7,16 +7,19 @@ import torch
 
 from helpers.drawn import texts
 from helpers.readable import readable_in_all_themes
-from minipaged.draw.tones import KEPT, Tone, free, strong
+from minipaged.draw.tones import KEPT, Tone, free, soft, strong
 from minipaged.lab.measure.measured import (
     measured_deterministic,
     measured_draws,
     measured_engine,
+    measured_hosts,
 )
 from minipaged.lab.measure.step_parts import step_parts
 from minipaged.lab.plots.cuts import plot_cuts
+from minipaged.lab.plots.drawn import plot_drawn
 from minipaged.lab.plots.fixed_places import plot_fixed_places
 from minipaged.lab.plots.host_and_gpu import plot_host_and_gpu
+from minipaged.lab.plots.merged import plot_merged
 from minipaged.lab.plots.speeds import plot_engine_speeds
 from minipaged.lab.plots.step_parts import plot_step_parts
 from minipaged.lab.plots.tape import plot_tape
@@ -120,6 +123,10 @@ DRAWINGS = {
     "a decode step": lambda: plot_fixed_places(padded(range(9), 8), 5, "title"),
     "a prompt": lambda: plot_fixed_places(padded([0, 1, 6, 16], 16), 2, "title"),
     "cuts": lambda: plot_cuts(CUT, "title"),
+    "a draw": lambda: plot_drawn([0.5, 0.25, 0.125, 0.125], 0.5, "title"),
+    "merged": lambda: plot_merged(
+        {"Q": torch.zeros(6, 2), "K": torch.zeros(2, 2)}, "title"
+    ),
 }
 test_it_can_be_read = readable_in_all_themes(DRAWINGS)
 
@@ -168,13 +175,28 @@ def test_the_gpu_waits_between_two_steps():
 
 def test_padding_is_what_belongs_to_no_sequence():
     """A row of padding with one token each, or with all tokens that are left over."""
-    tokens, _, slots, contexts = DRAWINGS["a decode step"]().scene.rows
+    tokens, _, slots, contexts, tables = DRAWINGS["a decode step"]().scene.rows
     assert tokens.tones == contexts.tones == [*map(strong, range(5)), *[KEPT] * 3]
-    assert slots.words[0] == "−1"
-    tokens, *_, contexts = DRAWINGS["a prompt"]().scene.rows
+    assert slots.words[0] == "−1" and tables.words == ["", *["0"] * 7]
+    tokens, *_, contexts, _ = DRAWINGS["a prompt"]().scene.rows
     assert tokens.tones == [strong(0), *[strong(1)] * 5, *[KEPT] * 10]
     assert contexts.tones == [strong(0), strong(1), KEPT]
     assert "6 of 16" in texts(DRAWINGS["a prompt"]())
+
+
+def test_a_number_draws_the_token_in_whose_part_it_lies():
+    """A part begins with its first number, and ends before its last."""
+    (row,) = DRAWINGS["a draw"]().scene.rows
+    assert row.widths == [0.5, 0.25, 0.125, 0.125]
+    assert row.tones == [soft(0), strong(1), soft(2), soft(3)]
+
+
+def test_merged_weights_are_read_with_one_arrow():
+    scene = DRAWINGS["merged"]().scene
+    _, apart, _, _, merged, _ = scene.rows
+    assert [word for word in apart.words if word] == merged.words == ["Q", "K"]
+    assert merged.widths == [3.0, 1.0]
+    assert len(scene.links) == 3  # two, and then one
 
 
 def test_a_piece_is_as_long_as_what_its_program_reads():
@@ -247,6 +269,12 @@ def test_what_appendix_d_says_of_the_ladder():
             if "vllm" in run and len(run["compiled"]["rounds"]) > 1:
                 times = run["compiled"]["tokens_per_s"] / run["vllm"]["tokens_per_s"]
                 assert least < times < most
+    hosts, _ = measured_hosts()
+    ratios = [
+        hosts[n]["compiled"]["tokens_per_s"] / hosts[n]["vllm"]["tokens_per_s"]
+        for n in (3, 5, 11, 12, 13)
+    ]
+    assert [round(end(ratios), 2) for end in (min, max)] == [1.03, 1.15]
     lone = h200["runs"][-1]["lone"]
     half = lone["launched"]["first_token_ms"] / 2
     assert lone["replayed"]["first_token_ms"] < half

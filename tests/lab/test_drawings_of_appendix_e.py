@@ -10,6 +10,8 @@ from minipaged.lab.plots.accepted import plot_acceptance, plot_frequencies
 from minipaged.lab.plots.checked import plot_checked
 from minipaged.lab.plots.copying import freeze
 from minipaged.lab.plots.drafts import plot_drafts
+from minipaged.lab.plots.moved_back import plot_moved_back
+from minipaged.lab.plots.tree_mask import plot_tree_mask
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 
@@ -38,6 +40,14 @@ def life():
     return plot_drafts(dict(zip(headings, pairs, strict=True)), "title")
 
 
+def moved_back():
+    """Of four tokens in blocks of 2, the last two move one place back."""
+    table = BlockTable(BlockPool(4, 2))
+    table.append(4)
+    places = {"planned": {2: "x", 3: "y"}, "moved": {1: "x", 2: "y"}}
+    return plot_moved_back(table, places, "title")
+
+
 P, Q = [0.5, 0.3, 0.2], [0.2, 0.3, 0.5]
 DRAWINGS = {
     "one is wrong": lambda: plot_checked(
@@ -45,6 +55,8 @@ DRAWINGS = {
     ),
     "all are right": lambda: plot_checked("The", ["old"], ["old", "cat"], "title"),
     "a life": life,
+    "a mask": lambda: plot_tree_mask(["of"], [["P", "is"], ["F"]], "title"),
+    "moved back": moved_back,
     "accepted": lambda: plot_acceptance(P, Q, "title"),
     "frequencies": lambda: plot_frequencies(P, {"one": P, "other": Q}, "title"),
 }
@@ -57,8 +69,8 @@ def test_choices_are_compared_up_to_the_first_wrong_guess():
     assert computed.tones == [soft("A"), soft("A"), free()]
     assert said.tones == [strong("A"), strong("A"), free()]
     assert [link[:4] for link in figure.scene.links] == [
-        ("said next", 0, "computed", 1),
-        ("said next", 1, "computed", 2),
+        ("chosen", 0, "computed", 1),
+        ("chosen", 1, "computed", 2),
     ]
     assert crosses(figure) == 1
     figure = DRAWINGS["all are right"]()
@@ -76,6 +88,31 @@ def test_a_forks_blocks_are_shared_then_copied_then_free():
     assert rows[4].tones == [soft("A")] * 2 and rows[5].tones == [free()]
     said = texts(life())
     assert said.count("0: 2 holders") == 4 and "2: 1 holder" in said and "2" in said
+
+
+def test_an_arrow_leads_from_a_block_to_its_copy():
+    (link,) = life().scene.links
+    assert link[:4] == ("A", 1, "D", 1)
+
+
+def test_a_branch_sees_the_text_and_itself():
+    rows = DRAWINGS["a mask"]().scene.rows
+    assert [row.tones for row in rows] == [
+        [soft("A"), strong(1)],
+        [soft("A"), strong(1), strong(1)],
+        [soft("A"), free(), free(), strong(2)],
+    ]
+
+
+def test_tokens_are_moved_in_their_order():
+    scene = moved_back().scene
+    planned, moved = scene.rows
+    assert [planned.words, moved.words] == [["", "", "x", "y"], ["", "x", "y", ""]]
+    assert moved.tones == [soft("A"), strong("A"), strong("A"), free()]
+    assert [link[:4] for link in scene.links] == [
+        ("planned", 2, "moved", 1),
+        ("planned", 3, "moved", 2),
+    ]
 
 
 def test_what_p_lacks_is_as_long_as_what_q_has_too_much():

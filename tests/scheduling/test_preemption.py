@@ -76,6 +76,55 @@ def test_no_step_gives_prompts_more_than_their_share():
     assert steps == [[400], [400], [1, 400], [1, 400], [1, 1, 400], [1, 1, 400]]
 
 
+def starts_of(scheduler, count):
+    """So many short prompts come at once: how many start in each step?"""
+    requests = [added(scheduler, 3) for _ in range(count)]
+    starts = []
+    while scheduler.waiting:
+        before = len(scheduler.running)
+        computed = step(scheduler)
+        starts.append(len(scheduler.running) - before)
+        assert computed == [1] * before + [3] * starts[-1]  # the others go on meanwhile
+        assert scheduler.running == requests[: sum(starts)]  # in order
+    return starts
+
+
+@pytest.mark.parametrize(
+    "limits, expected",
+    [
+        ({"max_starts": 4}, [4, 4, 2]),
+        ({"max_starts": 1}, [1] * 10),
+        ({"max_starts": 10}, [10]),
+        ({"max_starts": 4, "max_sequences": 10}, [4, 4, 2]),
+        ({}, [10]),
+    ],
+)
+def test_no_step_starts_more_requests_than_it_may(limits, expected):
+    assert starts_of(make(200, max_tokens=1024, **limits), 10) == expected
+
+
+def test_earlier_steps_do_not_count():
+    scheduler = make(200, max_tokens=1024, max_starts=4)
+    assert starts_of(scheduler, 4) == [4]
+    assert len(step(scheduler)) == 4
+    added(scheduler, 3)
+    assert step(scheduler) == [1] * 4 + [3]
+
+
+class ForgetsToCount(PreemptingScheduler):
+    """Wrong: each request is the first that starts in its step."""
+
+    def _is_room(self, *arguments):
+        self._num_started = 0
+        return super()._is_room(*arguments)
+
+
+def test_a_scheduler_that_does_not_count_is_noticed():
+    scheduler = ForgetsToCount(BlockPool(200, 16), max_tokens=1024, max_starts=4)
+    with pytest.raises(AssertionError):
+        assert starts_of(scheduler, 10) == [4, 4, 2]
+
+
 def test_who_is_preempted_keeps_the_token_and_computes_prompt_and_answer_again():
     """Scenario 30: the pool is full after the first tokens, and the later one goes."""
     scheduler = make(10, max_tokens=200)
@@ -139,6 +188,24 @@ def test_blocks_of_who_came_back_are_counted_once():
         scheduler.preempt(latest)
     assert scheduler.pool.num_free == 6
     assert step(scheduler) == [1, 1, 1]
+
+
+def test_who_comes_back_from_the_swap_space_starts_too():
+    """Two come back, one a step, and a new one waits until both are there."""
+    space = Rows(40)
+    scheduler = make(40, max_tokens=200, max_starts=1, swap_space=space)
+    first, second = added(scheduler, 20), added(scheduler, 20)
+    while scheduler.waiting:
+        step(scheduler)
+    scheduler.preempt(second)
+    scheduler.preempt(first)
+    new = added(scheduler, 20)
+    running = []
+    for _ in range(3):
+        step(scheduler)
+        running.append(list(scheduler.running))
+    assert running == [[first], [first, second], [first, second, new]]
+    assert not space.pool.num_blocks - space.pool.num_free
 
 
 def test_a_request_that_grows_beyond_the_pool_fails_in_words():

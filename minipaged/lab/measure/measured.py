@@ -137,12 +137,15 @@ def measured_hosts() -> tuple[dict[int, Any], dict[int, Any]]:
     """The engine's runs, by the number that appendix D gives to their host.
 
     Returns the runs, and those of a second process on hosts 8 and 10; what a run has is
-    said by `measured_engine`.
+    said by `measured_engine`. Hosts 11 to 13, H200, have reports of their own.
     """
     h200, h100 = measured_engine(), measured_engine("nvidia-h100-80gb-hbm3")
     hosts, second = dict(enumerate(h200["hosts"], 1)), {}
     *_, hosts[7], hosts[5], hosts[6] = h200["runs"]
     hosts[8], second[8], hosts[9], hosts[10], second[10] = h100["runs"]
+    for number, name in enumerate(("", "-2", "-3"), 11):
+        path = DATA / f"engine-beside-vllm{name}.json"
+        hosts[number] = json.loads(path.read_text("utf-8"))
     return hosts, second
 
 

@@ -29,7 +29,7 @@ def plot_checked(
     cells = [
         Cell(word, strong("A") if n <= right else free()) for n, word in enumerate(said)
     ]
-    chosen = picture.row("said next", "after each of them", cells)
+    chosen = picture.row("chosen", "after each of them", cells)
     for n in range(min(right + 1, len(guesses))):
         is_right = n < right
         colour = GOOD if is_right else BAD
