@@ -862,17 +862,18 @@ def _cores(found: dict) -> str:
 def first() -> Question:
     host, *others = stored("first-batches")["hosts"]
     kinds = {
-        kind: row["first_over_later_rate"]
+        kind: row
         for kind, row in host.items()
         if isinstance(row, dict) and "first_over_later_rate" in row
     }
     rows = [
         (
             kind,
-            rate,
+            row["first_over_later_rate"],
+            row.get("of_the_cpu", ""),
             *(other.get(kind, {}).get("first_over_later_rate", "") for other in others),
         )
-        for kind, rate in kinds.items()
+        for kind, row in kinds.items()
     ]
     seconds = [each for kind in kinds for each in host[kind]["seconds"]]
     spread = max(max(later) / min(later) for _, *later in seconds) - 1
@@ -890,7 +891,9 @@ def first() -> Question:
         "python -m benchmarks.gpu.first_batches --starts 3",
         (
             "first over later rate, compiled",
-            *(each["column"] for each in (host, *others)),
+            host["column"],
+            "its CPU alone",
+            *(other["column"] for other in others),
         ),
         rows,
         "At the start, kernels are compiled and requests of every kind are answered "

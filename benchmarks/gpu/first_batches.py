@@ -3,14 +3,15 @@
     python -m benchmarks.gpu.first_batches --starts 3 --out first.json
 
 An engine is made where nothing lies compiled: the compilers' files are in a new folder.
-Then come batches of many kinds, one after another; of each kind five, with other tokens
+Then come batches of many kinds, one after another; of each kind four, with other tokens
 but of the same lengths. Timed is a whole batch, from the first step to the last token.
 A kernel that is compiled after the start is named. As `Engine.serve` advises, Python's
 collector leaves alone what lives at the start: else a batch waits for it now and then.
 
 A process has only one first batch of a kind, and something else may disturb it. So
 there may be several starts, each in a process of its own. They share the compilers'
-files. Of the rates, the median counts.
+files. Of the rates, the median counts. Beside each batch, the speed of the CPU itself
+is measured: it varies where others use the machine.
 """
 
 import argparse
@@ -26,7 +27,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-ROUNDS = 5
+ROUNDS = 4
 BURSTS = 5
 
 
@@ -105,7 +106,7 @@ def measure(run: str, only: list[str] | None = None) -> dict[str, Any]:
     gc.freeze()
     knobs.runtime.jit_post_compile_hook = note
     for kind in only or rounds[0]:
-        seconds = []
+        seconds, paces = [], []
         compiled.clear()
         for batch in (each[kind] for each in rounds):
             for prompt, options in batch:
@@ -113,13 +114,15 @@ def measure(run: str, only: list[str] | None = None) -> dict[str, Any]:
                 late = {n: own.pop(n) for n in ("seed", "logprobs") if n in own}
                 engine.add(prompt, config_of(**own), **late)
             torch.cuda.synchronize()
+            pace = cpu_seconds()
             begun = time.perf_counter()
             engine.run()
             seconds.append(time.perf_counter() - begun)
-        rate = median(seconds[1:]) / seconds[0]
+            paces.append(pace + cpu_seconds())
         found[kind] = {
             "seconds": [round(each, 4) for each in seconds],
-            "first_over_later_rate": round(rate, 3),
+            "first_over_later_rate": first_over_later(seconds),
+            "of_the_cpu": first_over_later(paces),
             "compiled": list(compiled),
         }
         print(kind, found[kind], flush=True)
@@ -129,6 +132,20 @@ def measure(run: str, only: list[str] | None = None) -> dict[str, Any]:
     gc.unfreeze()
     engine.close()
     return found
+
+
+def first_over_later(seconds: list[float]) -> float:
+    """The rate of the first, divided by the median rate of the others."""
+    first, *later = seconds
+    return round(median(later) / first, 3)
+
+
+def cpu_seconds() -> float:
+    """What the CPU takes for a fixed piece of Python."""
+    begun, total = time.perf_counter(), 0
+    for number in range(200_000):
+        total += number
+    return time.perf_counter() - begun
 
 
 def arrivals(engine: Any) -> dict[str, Any]:
@@ -185,6 +202,7 @@ def together(starts: list[dict[str, Any]]) -> dict[str, Any]:
             "seconds": [row["seconds"] for row in rows],
             "first_over_later_rate": median(rates),
             "of_each_start": rates,
+            "of_the_cpu": median(row["of_the_cpu"] for row in rows),
             "compiled": sorted({name for row in rows for name in row["compiled"]}),
         }
     found["arrivals"] = [start["arrivals"] for start in starts]
