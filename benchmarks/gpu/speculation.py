@@ -51,10 +51,12 @@ from minipaged.lab.measure.machine import describe_machine
 
 RIGHT = 0.6
 PROMPT, NEW = 200, 256
-MOST_GUESSES = 7
+MOST_GUESSES = {"draft model": 2, "free": 7}
 NUM_BLOCKS = 4000
 LAYERS = 4  # of the draft model
-ROUNDS = {1: 20, 64: 4}  # by the number of users, who come in this order
+# For how long rounds are measured, by the number of users, who come in this order.
+SECONDS = {1: 15.0, 64: 7.0}
+LEAST = 3  # rounds
 
 
 class Case(NamedTuple):
@@ -116,7 +118,7 @@ class Free(Speculation):
     least_right = 0.0  # it never pauses
 
     def __init__(self, knows: Guess):
-        super().__init__(MOST_GUESSES)
+        super().__init__(MOST_GUESSES["free"])
         self.guess = lambda tokens, count: [knows(tokens, count)]
 
 
@@ -129,7 +131,7 @@ class Behind(mp.DraftModel):
     least_right = 0.0
 
     def __init__(self, paged: mp.PagedModel):
-        super().__init__(paged, MOST_GUESSES)
+        super().__init__(paged, MOST_GUESSES["draft model"])
         self._is_wrong = torch.tensor(deck(), device=paged.device).logical_not().long()
         self._place = 0
 
@@ -341,7 +343,7 @@ def make_engines(model: Any, run: str, note: Note, stack: ExitStack) -> Engines:
         note(f"{kind}, ready after", round(time.perf_counter() - begin, 2))
 
     add("plain", None)
-    most = max(ROUNDS)
+    most = max(SECONDS)
     texts, _ = serve(engines["plain"][0], Case(most, "plain"))
     pairs = zip(prompts(most), texts, strict=True)
     add("draft model", Behind(wrap(small_model(model), attention="triton")))
@@ -349,10 +351,10 @@ def make_engines(model: Any, run: str, note: Note, stack: ExitStack) -> Engines:
     return engines
 
 
-def measure(engines: Engines, rounds: dict[int, int], note: Note) -> None:
-    """All cases of one user, in turns, and then those of many."""
+def measure(engines: Engines, seconds: dict[int, float], note: Note) -> None:
+    """All cases of one user, in turns, and then those of many; noted as they come."""
     rows: dict[str, dict[str, Any]] = {}
-    for users, count in rounds.items():
+    for users, limit in seconds.items():
         group = [Row(case, engines[case.kind][0]) for case in CASES]
         group = [row for row in group if row.case.users == users]
         plain = group[0]
@@ -362,15 +364,18 @@ def measure(engines: Engines, rounds: dict[int, int], note: Note) -> None:
             assert found == right, f"{row.case.name}: other tokens"
         gc.collect()
         gc.freeze()  # as Engine.serve advises
-        for _ in range(count):
+        end_at = time.perf_counter() + limit
+        while len(plain.speeds) < LEAST or time.perf_counter() < end_at:
             for row in group:
                 assert row.add_round() == right, f"{row.case.name}: other tokens"
-        for row in group:
-            rows[row.case.name] = row.found(plain)
-            note(row.case.name, rows[row.case.name])
+            if len(plain.speeds) % LEAST == 0:
+                for row in group:
+                    rows[row.case.name] = row.found(plain)
+                    note(row.case.name, rows[row.case.name])
         for row in group:
             _, speculation = engines[row.case.kind]
-            rows[row.case.name] |= time_line(row.engine, speculation, row.case)
+            times = time_line(row.engine, speculation, row.case)
+            rows[row.case.name] = row.found(plain) | times
             note(row.case.name, rows[row.case.name])
     for case in CASES:
         rows[case.name] |= gpu_time(*engines[case.kind], case)
@@ -394,7 +399,7 @@ def main() -> None:
 
     with ExitStack() as stack:
         engines = make_engines(large_model(), arguments.run, note, stack)
-        measure(engines, ROUNDS, note)
+        measure(engines, SECONDS, note)
 
 
 if __name__ == "__main__":

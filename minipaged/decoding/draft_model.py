@@ -121,7 +121,7 @@ class DraftModel(Speculation):
         Returns what is pending now: these tokens, and guesses. All other guesses are in
         the texts.
         """
-        if not plan.copies and not any([_may_concern(work) for work in plan.works]):
+        if not plan.copies and not _concerns_drafts(plan):
             self._unread = _Unread(self.written, pending)
             return pending
         with self.paged.alone():
@@ -395,9 +395,14 @@ def _is_ahead(work: Work) -> bool:
     return work.start >= len(work.sequence.tokens)
 
 
-def _may_concern(work: Work) -> bool:
-    """Does it have guesses, or belong to a prompt? In pauses, most have neither."""
-    return work.stop - work.start > 1 or work.start < work.sequence.num_prefill_tokens
+def _concerns_drafts(plan: Plan) -> bool:
+    """Are there guesses in it, or prompts? While guessing pauses, mostly not."""
+    return any(
+        [
+            stop - start > 1 or start < sequence.num_prefill_tokens
+            for _, sequence, start, stop, _ in plan.works
+        ]
+    )
 
 
 def _put(work: Work, number: int, guess: int) -> None:

@@ -83,9 +83,10 @@ class Speculating(GuessedWorks, Sampling):
         some requests went on alone, each step would serve half of them.
         """
         (answer,) = request.answers
-        may_guess = self._may_guess()
-        if not may_guess and answer.guesses_from is None:
+        pace = self.speculation.pace
+        if pace is not None and not pace.allows and answer.guesses_from is None:
             return 1
+        may_guess = self._may_guess()
         length = len(answer.tokens)
         num_unsure = length - answer.num_known
         if not self.guesses_ahead and may_guess:
@@ -266,10 +267,10 @@ class Speculating(GuessedWorks, Sampling):
 
 def is_guessing(request: Request) -> bool:
     """Are there guesses among the tokens whose logits have come?"""
-    first, *others = request.answers  # mostly there are no others
-    return first.guesses_from is not None or any(
-        [answer.guesses_from is not None for answer in others]
-    )
+    answers = request.answers
+    if len(answers) == 1:  # as mostly
+        return answers[0].guesses_from is not None
+    return any([answer.guesses_from is not None for answer in answers])
 
 
 def _take_or_draw_anew(turn: Turn, logits: Tensor) -> Chosen:
