@@ -72,6 +72,22 @@ def test_a_machine_that_is_not_stored_is_not_invented(copied):
     assert part.split("\n\n")[1].startswith("*The machine and the date are not stored")
 
 
+def test_what_reaches_the_aim_in_8_bits_is_counted_anew(copied):
+    path = copied / "figures/data/eight-bits-batches.json"
+    change(path, "aim", value=0.5)
+    readme, _ = benchmark_page.pages().values()
+    assert "The aim, 0.5 above 100 MB, is reached in 1 of 19." in readme
+
+
+def test_bursts_are_those_of_the_host_that_has_them(copied):
+    path = copied / "figures/data/first-batches.json"
+    burst = {"step_ms": [[4.0, 5.0], [4.0, 12.0], [4.0, 6.0]]}
+    change(path, "hosts", 1, "arrivals", value=[burst])
+    readme, _ = benchmark_page.pages().values()
+    assert "3 bursts were timed" in readme
+    assert "the longest is 1.25 to 3.00 times the median" in readme
+
+
 @pytest.mark.parametrize(
     ("value", "said"),
     [
