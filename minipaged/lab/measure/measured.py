@@ -35,7 +35,8 @@ def measured_batches(device: str = "nvidia-h200", seed: int = 0) -> dict[str, An
     rule before, and of seed 107. batches: by name, `us` by kernel, and the `best_peer`.
     summary: of `step` (the default launch, which writes K and V, too) and of `reading`
     (lesson 6's kernel), the time over the best peer's: shares of the batches with
-    `at_most_1.00` and so on, `geometric_mean`, `largest`.
+    `at_most_1.00` and so on, `geometric_mean`, `largest`. Seed 71, of two earlier
+    rules, is for the benchmarks' pages: see its `how`.
     """
     return _report(batches_of(seed), device)
 
