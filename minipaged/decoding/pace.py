@@ -144,11 +144,11 @@ class _Measured:
         self.pace = 0.0  # tokens a second, of a sequence
 
     def add(self, seconds: float, tokens: float) -> None:
-        """The lower quartile of the seconds counts: other steps may have to wait."""
+        """The median of the seconds counts: now and then a step has to wait."""
         self._steps.append((seconds, tokens))
         times = sorted([seconds for seconds, _ in self._steps])
         mean = sum([tokens for _, tokens in self._steps]) / len(times)
-        self.pace = mean / times[len(times) // 4]
+        self.pace = mean / times[len(times) // 2]
 
 
 def tokens_of_step(plan: "Plan") -> int:
