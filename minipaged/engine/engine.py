@@ -161,6 +161,7 @@ class Engine(Observer, Unpicklable):
         # Streams are not told of these yet.
         self._committed: list[Plan] = []
         self._preempted: list[Request] = []
+        self._was_undone = False  # a step, since then
         self._thread: int | None = None  # the thread that is in `run`, or serves
         self._server: ServingThread | None = None
         self._serves_idle = False  # until `stop`
@@ -477,6 +478,7 @@ class Engine(Observer, Unpicklable):
     def restore_counts(self, saved: tuple[list[Plan], list[Request]]) -> None:
         """Called when a step is undone: streams are not told of it."""
         self._committed, self._preempted = saved[0].copy(), saved[1].copy()
+        self._was_undone = True
         _log.info("a step was undone; its requests start again")
 
     def _refuse_if_closed(self) -> None:
@@ -524,6 +526,7 @@ class Engine(Observer, Unpicklable):
             self._leaving.popleft()
         self._wake_coroutines()
         if self._is_closed:
+            self._steps.close()
             self._runner.close()
 
     def _abort(self, request: Request) -> None:
@@ -536,6 +539,8 @@ class Engine(Observer, Unpicklable):
             if stream := self.streams.get(self._preempted[-1]):
                 stream.num_preemptions += 1
             del self._preempted[-1]  # no signal comes between these two lines
+        if self._was_undone:
+            self._tell_ended()
         while self._committed:
             now = self.clock.now()
             works = self._committed[0].works
@@ -544,6 +549,14 @@ class Engine(Observer, Unpicklable):
                     self._tell(self.streams[request], now)
             del self._committed[0]
         self._wake_coroutines()
+
+    def _tell_ended(self) -> None:
+        """Who had ended, but had blocks in the step that was undone."""
+        now = self.clock.now()
+        for stream in list(self.streams.values()):
+            if not stream.request.is_live:
+                self._tell(stream, now)
+        self._was_undone = False
 
     def _wake_coroutines(self) -> None:
         """Those whose streams have news."""

@@ -30,7 +30,7 @@ class Steps:
 
         Raises MemoryError if the device has no room for what a step computes.
         """
-        # If Ctrl-C comes before `gc.enable`, the next step enables it.
+        # If Ctrl-C comes before `gc.enable`, the next step enables it, or `close`.
         self._must_enable |= gc.isenabled()
         try:
             gc.disable()
@@ -39,6 +39,12 @@ class Steps:
             if self._must_enable:
                 gc.enable()
                 self._must_enable = False
+
+    def close(self) -> None:
+        """Leave the collector as it was; a second call changes nothing."""
+        if self._must_enable:
+            gc.enable()
+            self._must_enable = False
 
     def _make_or_explain(self) -> None:
         try:

@@ -152,7 +152,11 @@ class PersistentInputs:
         rows = [self._update(sequence) for sequence in sequences]
         numbers = np.array([row.number for row in rows])
         longest = max(stops)
-        block_tables = self._tables[numbers, : -(-(longest + num_more) // block_size)]
+        width = -(-longest // block_size)
+        if num_more:  # no further than a table goes: its text may end before
+            most = max([row.length for row in rows])
+            width = max(width, min(-(-(longest + num_more) // block_size), most))
+        block_tables = self._tables[numbers, :width]
         texts = [sequence.tokens for sequence in sequences]
         # Pending tokens are the last of a work. They are not in the text yet, or a
         # negative number stands for them.

@@ -496,3 +496,28 @@ def test_wrong_steps_are_noticed(monkeypatch, name):
 
 def test_the_eos_of_these_tests_is_hardly_ever_drawn():
     assert all(own.eos_token_id == NEVER for own in CONFIGS) and expected()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_who_has_ended_is_told_though_the_next_step_is_undone(monkeypatch, error):
+    """Its blocks are in the plan in flight, and that plan is never committed."""
+    (text,) = answers(GREEDY, PROMPTS[:1])
+    own = config(17)
+    own.eos_token_id = text.sequences[0][6]
+    engine = engine_of(steps_ahead, num_blocks=400)
+    stream = engine.add(PROMPTS[0], own)
+    while stream.request.is_live:
+        engine.step()
+    assert not stream.finished  # the test sees something
+
+    def fails(*_):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine._steps, "_land", fails)
+        with pytest.raises(error):
+            engine.step()
+    assert not engine.step()
+    assert stream.output.finish_reason == "stop"
+    assert stream.output.sequences == answers(own, PROMPTS[:1])[0].sequences
+    check_idle(engine)

@@ -99,3 +99,19 @@ def test_the_next_step_enables_it_if_a_signal_came_too_early(monkeypatch):
     engine.step()
     assert gc.isenabled()
     assert stream.result().sequences
+
+
+def test_closing_enables_it_if_a_signal_came_too_early(monkeypatch):
+    engine = make(400)
+    engine.add(PROMPTS[0], KINDS[0])
+    enable = gc.enable
+
+    def interrupted():
+        monkeypatch.setattr(gc, "enable", enable)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(gc, "enable", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        engine.step()
+    engine.close()
+    assert gc.isenabled()

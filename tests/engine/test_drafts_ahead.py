@@ -8,9 +8,9 @@ from transformers import GenerationConfig
 
 import minipaged as mp
 from helpers.answers import huggingface_outputs
-from helpers.guessing import noisy
+from helpers.guessing import noisy, with_noise
 from helpers.interrupting import Lines, run_interrupted
-from helpers.replaying import replayable, replaying, steps_ahead
+from helpers.replaying import ReplayingRunner, replayable, replaying, steps_ahead
 from helpers.serving import (
     NEVER,
     PROMPTS,
@@ -356,3 +356,29 @@ def test_wrong_rounds_on_the_device_are_noticed(monkeypatch, wrong):
     right = accepted_of_rounds(True, monkeypatch)
     monkeypatch.setattr(advanced, "advance", wrong)
     assert accepted_of_rounds(False, monkeypatch) != right
+
+
+@pytest.mark.parametrize("is_prompt", [False, True])
+def test_rounds_of_guesses_beside_the_last_position(monkeypatch, is_prompt):
+    """The tables that are sent are no wider than the model has positions."""
+    monkeypatch.setattr(ReplayingRunner, "_prompt_tokens", (16, 96))
+    model = tiny_model("qwen3", max_position_embeddings=32)
+    small = mp.PagedModel(with_noise(model, 0.02), 96, 4, replayable)
+    engine = replaying(
+        mp.Engine(
+            mp.PagedModel(model, 96, 4, replayable),
+            max_tokens=96,
+            max_sequences=6,
+            speculation=mp.DraftModel(small, 4),
+        )
+    )
+    prompts = [[5, 6, 7], [*range(3, 34 if is_prompt else 20)]]
+    configs = [config(29), config(1 if is_prompt else 15)]
+    streams = [engine.add(prompts[0], configs[0])]
+    for _ in range(3 * is_prompt):
+        engine.step()
+    streams.append(engine.add(prompts[1], configs[1]))
+    engine.run()
+    for prompt, own, stream in zip(prompts, configs, streams, strict=True):
+        (expected,) = huggingface_outputs(model, [prompt], own)
+        assert stream.output.sequences == expected.sequences
