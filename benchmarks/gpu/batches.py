@@ -41,6 +41,7 @@ from minipaged.lab.measure.gpu_timing import microseconds
 from minipaged.lab.measure.machine import describe_machine
 from minipaged.lab.measure.measured import DATA, batches_of
 from minipaged.memory.kv_cache import LayerCache
+from minipaged.model.inputs import RaggedBatch
 
 WIDE_SHAPES = [(32, 8, 128), (64, 8, 128), (28, 4, 128), (32, 32, 128), (8, 1, 128)]
 SHAPES = [*WIDE_SHAPES, (32, 8, 64)]  # query heads, KV heads, head_dim
@@ -99,15 +100,24 @@ def compile_ahead(batches: dict[str, tuple[Shape, Lengths]]) -> None:
     """
     with compiled_side_by_side():
         for shape, lengths in batches.values():
-            heads, kv_heads, dim = shape
-            batch = make_batch(lengths, torch.zeros(blocks_of(lengths)).long())
-            batch.slots = torch.zeros_like(batch.context_lengths)
-            options = {"device": DEVICE, "dtype": DTYPE}
-            q = torch.randn(len(lengths), heads, dim, **options)
-            k, v = torch.randn(2, len(lengths), kv_heads, dim, **options)
-            cache, masking = LayerCache(*random_pool(1, shape)), Masking(dim**-0.5)
+            batch, q, k, v = only_to_compile(shape, lengths)
+            cache = LayerCache(*random_pool(1, shape))
+            masking = Masking(shape[-1] ** -0.5)
             triton_attention(q, cache, batch, masking)
             triton_attention.step(q, k, v, cache, batch, masking)
+
+
+def only_to_compile(
+    shape: Shape, lengths: Lengths
+) -> tuple[RaggedBatch, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """A batch whose tables name one block, and its q, k and v."""
+    heads, kv_heads, dim = shape
+    batch = make_batch(lengths, torch.zeros(blocks_of(lengths)).long())
+    batch.slots = torch.zeros_like(batch.context_lengths)
+    options = {"device": DEVICE, "dtype": DTYPE}
+    q = torch.randn(len(lengths), heads, dim, **options)
+    k, v = torch.randn(2, len(lengths), kv_heads, dim, **options)
+    return batch, q, k, v
 
 
 def measure(

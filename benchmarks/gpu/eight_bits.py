@@ -23,7 +23,7 @@ from unittest import mock
 import torch
 
 import minipaged as mp
-from benchmarks.gpu.batches import SIXTEEN, draw_batches
+from benchmarks.gpu.batches import SIXTEEN, draw_batches, only_to_compile
 from benchmarks.gpu.inputs import (
     BLOCK_SIZE,
     DEVICE,
@@ -289,18 +289,13 @@ def compile_ahead(batches: dict[str, tuple[Shape, Lengths]]) -> None:
     """The kernels of both types, side by side; none of them runs."""
     with compiled_side_by_side():
         for shape, lengths in batches.values():
-            heads, kv_heads, dim = shape
-            batch = make_batch(lengths, torch.zeros(blocks_of(lengths)).long())
-            batch.slots = torch.zeros_like(batch.context_lengths)
-            options = {"device": DEVICE, "dtype": DTYPE}
-            q = torch.randn(len(lengths), heads, dim, **options)
-            k, v = torch.randn(2, len(lengths), kv_heads, dim, **options)
+            batch, q, k, v = only_to_compile(shape, lengths)
             plain = LayerCache(*random_pool(1, shape))
-            ones = torch.ones(kv_heads, device=DEVICE)
+            ones = torch.ones(shape[1], device=DEVICE)
             eight = LayerCache(plain.keys.to(E4M3), plain.values.to(E4M3), ones, ones)
             for cache in (plain, eight):
                 batch.scratch.clear()
-                masking = Masking(dim**-0.5)
+                masking = Masking(shape[-1] ** -0.5)
                 triton_attention.step(q, k, v, cache, batch, masking)
 
 
