@@ -159,6 +159,11 @@ def measured_deterministic(device: str = "nvidia-h200") -> dict[str, Any]:
     return _report("deterministic", device)
 
 
+def measured_ranks() -> dict[str, Any]:
+    """The report that benchmarks/gpu/ranks.py wrote: "one" GPU, "two", and "sums"."""
+    return json.loads((DATA / "gpu-ranks.json").read_text("utf-8"))
+
+
 def measured_draws(device: str = "nvidia-h200") -> list[dict[str, Any]]:
     """`microseconds` of the report that benchmarks/gpu/drawing.py wrote on this device.
 
