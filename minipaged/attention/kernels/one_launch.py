@@ -6,8 +6,9 @@ are few sequences, each may be cut into many pieces: then a second launch merges
 (see `pieces`).
 
 - Every program reads the piece that the step's plan gives to it.
-- The new token takes part from the program's registers, so no program reads a slot that
-  another program writes in this launch.
+- The program that reads a sequence's last piece first stores K and V of its new token,
+  and then reads them as all others. So no program reads a slot that another program
+  writes in this launch.
 - The last program of a sequence and KV head to arrive merges their pieces. A ticket
   tells it that it is the last; it puts the ticket back to zero for the next layer.
 
@@ -26,31 +27,12 @@ from minipaged.attention.kernels.eight_bits import (
 from minipaged.attention.kernels.pieces import merge
 from minipaged.attention.kernels.setup import tl, triton
 from minipaged.attention.kernels.tile import (
-    capped,
     divide,
     log_of,
     nothing_seen,
     over_tiles,
     sink_seen,
 )
-
-
-@triton.jit
-def _one_more(q, k, v, maximum, total, weighted, scale, softcap):
-    """Lesson 5's step over one position only: k [key dim], v [value dim].
-
-    Plain sums are enough. A tile of sixteen positions, as a matrix unit wants, would
-    take so many registers that fewer programs could run at a time.
-    """
-    logits = tl.sum(q.to(tl.float32) * k.to(tl.float32)[None, :], 1) * scale
-    logits = capped(logits, softcap)
-    new_maximum = tl.maximum(maximum, logits)
-    reference = tl.where(new_maximum == float("-inf"), 0.0, new_maximum)
-    weights, rescale = tl.exp2(logits - reference), tl.exp2(maximum - reference)
-    total = total * rescale + weights
-    weighted = weighted * rescale[:, None]
-    weighted += weights[:, None] * v.to(tl.float32)[None, :]
-    return new_maximum, total, weighted
 
 
 @triton.jit(do_not_specialize=["table_stride", "is_first"])
@@ -122,7 +104,7 @@ def step_kernel(
     places = token * q_token_stride + head.to(tl.int64) * q_head_stride
     q_mask = is_head[:, None] & (column < KEY_DIM)[None, :]
     q_rows = tl.load(q + places[:, None] + column[None, :], mask=q_mask, other=0.0)
-    if new_keys is not None:  # asked for before the loop, needed after it
+    if new_keys is not None:
         has_new = kind == 2
         place = token * k_token_stride + kv_head.to(tl.int64) * k_head_stride + column
         k_mask = (column < KEY_DIM) & has_new
@@ -141,6 +123,13 @@ def step_kernel(
         own_value_scale = tl.load(value_scale + kv_head)
         if new_keys is not None:
             new_v = to_eight_bits(new_v, own_value_scale)
+    if new_keys is not None:
+        if has_new and slot >= 0:  # not a row that only pads the batch
+            to_head = slot * NUM_KV_HEADS + kv_head
+            tl.store(keys + to_head * KEY_DIM + column, new_k, mask=k_mask)
+            tl.store(values + to_head * VALUE_DIM + v_column, new_v, mask=v_mask)
+            stop += 1
+        tl.debug_barrier()  # all threads have stored before one of them reads
     maximum, total, weighted = nothing_seen(ROWS, PADDED_VALUE_DIM)
     if sinks is not None:
         maximum, total = sink_seen(sinks, head, is_head & (kind > 0))
@@ -171,16 +160,6 @@ def step_kernel(
             None, BLOCK_SIZE, NUM_KV_HEADS, KEY_DIM, VALUE_DIM,
             PADDED_KEY_DIM, PADDED_VALUE_DIM, TILE, MASKED=True,
         )  # fmt: skip
-    if new_keys is not None:
-        if slot >= 0:  # not a row that only pads the batch
-            to_head = slot * NUM_KV_HEADS + kv_head
-            tl.store(keys + to_head * KEY_DIM + column, new_k, mask=k_mask)
-            tl.store(values + to_head * VALUE_DIM + v_column, new_v, mask=v_mask)
-        if has_new:
-            maximum, total, weighted = _one_more(
-                q_rows, new_k, new_v, maximum, total, weighted, scale, softcap
-            )
-
     result = divide(weighted, total)
     if value_scale is not None:
         result = result * own_value_scale

@@ -115,23 +115,24 @@ def _plan_kernel(
         # tiles, the best number of pieces grows as the square root of n.
         least = tl.ceil(tl.sqrt(longest.to(tl.float32)) / 4).to(tl.int32)
     share = tl.maximum(tl.maximum(tl.cdiv(all_tiles, target), least), 1)
-    if FILL:
-        # A piece of `share` tiles takes a place. Of shorter pieces, as many share a
-        # place as have together `share` tiles. Longer pieces need fewer places.
-        places = target + 1.0
-        while places > target + 0.01:  # they are sums of fractions
-            places = 0.0
-            for first in range(0, num_seqs, N):
-                other = first + tl.arange(0, N)
-                _, its_token, _, _, its_tiles = _to_read(
-                    context_lengths, query_starts, other, num_seqs, WINDOW, TILE
-                )
-                _, its_pieces, its_rest = _cut(its_tiles, its_token, share, FILL)
-                in_a_place = tl.maximum(share // tl.maximum(its_rest + TO_BEGIN, 1), 1)
-                of_a_place = tl.where(its_rest > 0, 1.0 / in_a_place, 0.0)
-                places += tl.sum(its_pieces + of_a_place, 0)
-            if places > target + 0.01:
-                share += tl.cdiv(share, 64)
+    # There may be no more pieces than rows, or than places. A piece of `share` tiles
+    # takes a place. Of shorter last pieces, as many share a place as have together
+    # `share` tiles. Longer pieces need fewer places.
+    most = target + 0.01 if FILL else num_rows + 0.01  # places are sums of fractions
+    places = most + 1.0
+    while places > most:
+        places = 0.0
+        for first in range(0, num_seqs, N):
+            other = first + tl.arange(0, N)
+            _, its_token, _, _, its_tiles = _to_read(
+                context_lengths, query_starts, other, num_seqs, WINDOW, TILE
+            )
+            _, its_pieces, its_rest = _cut(its_tiles, its_token, share, FILL)
+            in_a_place = tl.maximum(share // tl.maximum(its_rest + TO_BEGIN, 1), 1)
+            of_a_place = tl.where(its_rest > 0, 1.0 / in_a_place, 0.0)
+            places += tl.sum(its_pieces + of_a_place, 0)
+        if places > most:
+            share += tl.cdiv(share, 64)
 
     seq = tl.program_id(0) * N + tl.arange(0, N)
     context, token, begin, end, tiles = _to_read(
@@ -201,14 +202,16 @@ def write_plan(
 ) -> None:
     """Say which piece each program reads, and set the tickets to zero.
 
-    plan: [target + S, COLUMNS] int32: sequence, token, first position, end; where the
+    plan: [rows, COLUMNS] int32: sequence, token, first position, end; where the
     results of the sequence begin, and how many there are; whether this is its last
     piece (1; 2 if it has a new token); where this result lies. Unused rows belong to
     sequence -1. The last column of row n says in which row sequence n begins, or -1.
     tickets: [S, KV heads].
-    The batch is cut into about `target` pieces, but each sequence into at least one,
-    and at most `most_pieces`, which a separate launch merges. If that is None, no
-    sequence is cut into so many that merging would take longer than reading.
+    The batch is cut into about `target` pieces, at most target + S. If the plan has
+    fewer rows than that, but at least S, pieces are so long that they fit. Each
+    sequence is cut into at least one, and at most `most_pieces`, which a separate
+    launch merges. If that is None, no sequence is cut into so many that merging would
+    take longer than reading.
     fill: `target` programs run at a time, and all have about as much to read.
     """
     num_seqs = len(context_lengths)

@@ -153,29 +153,33 @@ class _Step(NamedTuple):
         self, sizes: Sizes, pieces: float, apart: bool = False, early: bool = False
     ) -> "_Cut":
         """Into so many pieces for each multiprocessor."""
-        return _Cut(sizes, int(pieces * self.rows_of_one), apart, early, apart)
+        return _Cut(sizes, int(pieces * self.rows_of_one), apart, early, fill=apart)
 
     def fill(self, sizes: Sizes, places: int, early: bool = False) -> "_Cut":
         """So many places on each multiprocessor."""
         return self.cut(sizes, places, early=early)._replace(fill=True)
 
-    def cut_each(self, sizes: Sizes, pieces: int, early: bool = False) -> "_Cut":
+    def cut_each(
+        self, sizes: Sizes, pieces: int, apart: bool = False, early: bool = False
+    ) -> "_Cut":
         """Each sequence into so many pieces."""
-        return _Cut(sizes, self.num_seqs * pieces, False, early, False)
+        target = self.num_seqs * pieces
+        return _Cut(sizes, target, apart, early, fill=False, exact=True)
 
     def whole(self, sizes: Sizes) -> "_Cut":
         """Each sequence in one piece."""
-        return _Cut(sizes, 1, False, False, False)
+        return self.cut_each(sizes, 1)._replace(target=1)
 
 
 class _Cut(NamedTuple):
-    """As `step_sizes` returns it."""
+    """What `step_sizes` returns."""
 
     sizes: Sizes
-    target: int
-    apart: bool
-    early: bool
-    fill: bool
+    target: int  # pieces, or places
+    apart: bool  # is there a separate launch that merges?
+    early: bool  # may the next layer's launch begin early?
+    fill: bool  # places (see `pieces`)
+    exact: bool = False  # no more pieces than `target`, or than there are sequences
 
 
 def step_sizes(
@@ -185,8 +189,8 @@ def step_sizes(
     shortest: int,
     longest: int,
     in_eight_bits: bool = False,
-) -> tuple[Sizes, int, bool, bool, bool]:
-    """Sizes of a layer's launch; its pieces; merged apart? the next early? fill places?
+) -> _Cut:
+    """Sizes of a layer's launch, and how a step is cut into pieces.
 
     The GPU cuts the pieces, by the real lengths, and begins with the longest piece.
     `shortest` and `longest` only say how much there is to read, and whether lengths are
@@ -232,9 +236,13 @@ def step_sizes(
         sizes = sizes._replace(num_stages=6)
     apart = cut.apart and longest > sizes.tile  # else no sequence is cut
     apart = apart and (device.can_overlap or INTERPRETED)
-    early = cut.early and device.can_overlap
-    fill = apart or (cut.fill and not cut.apart)
-    return sizes, max(1, cut.target), apart, early, fill
+    return cut._replace(
+        sizes=sizes,
+        target=max(1, cut.target),
+        apart=apart,
+        early=cut.early and device.can_overlap,
+        fill=cut.fill and apart == cut.apart,
+    )
 
 
 def _large(step: _Step) -> Sizes:
@@ -274,25 +282,15 @@ def _is_apart(step: _Step) -> bool:
 def _heads_of_128(step: _Step) -> _Cut:
     """Also of other sizes, above 64."""
     has_much = step.positions >= 256 and step.longest > 1024
-    # In so long contexts, a place that stays empty costs more than a merge apart.
-    most = 0.6 if step.longest > 6144 else 0.4 if step.is_even else 0.5
     if step.on_each < 0.25:
         if has_much and step.is_even:
             return step.cut(_small(step), 4, apart=True)
         return step.cut(_large(step), 2, apart=True, early=not has_much)
-    if has_much and step.on_each < most:
-        return step.cut(_medium(step), 4, apart=True, early=True)
-    if 0.75 <= step.on_each < 1 and step.is_even:
-        return step.fill(_medium(step), 4, early=True)
-    if step.is_even and step.on_each >= 0.4 and step.equal:
-        return step.cut_each(_large(step), step.equal, early=True)
-    if step.is_even and step.on_each >= 1.5:
-        # Each has 1,250 positions or more.
-        pieces, at_a_time = _even_pieces(step.on_each, step.longest)
-        sizes = _medium(step) if at_a_time == 4 else _large(step)
-        return step.cut_each(sizes, pieces) if pieces > 1 else step.whole(sizes)
     if step.is_even:
-        return step.cut(_large(step), 2)
+        return _even(step)
+    # In so long contexts, a place that stays empty costs more than a merge apart.
+    if has_much and step.on_each < (0.6 if step.longest > 6144 else 0.5):
+        return step.cut(_medium(step), 4, apart=True, early=True)
     if step.on_each < 0.4:
         return step.cut(_large(step), 2, apart=True, early=True)
     if step.on_each < 3 and step.positions < 3000:
@@ -307,6 +305,26 @@ def _heads_of_128(step: _Step) -> _Cut:
     return step.cut(_large(step), 2 if step.on_each < 2 else 3)
 
 
+def _even(step: _Step) -> _Cut:
+    """Equal pieces, which all end at the same time: places should be full till then.
+
+    - Few sequences: four small programs on each multiprocessor. There are so many
+      pieces that they are merged apart.
+    - More: three large or four medium programs on each, all at once; whichever leave
+      fewer places empty.
+    - Many: the same in waves.
+    """
+    three, four = int(3 / step.on_each), int(4 / step.on_each)
+    if step.on_each < 0.5 and step.positions >= 256:
+        return step.cut_each(_small(step), four, apart=True)
+    if step.on_each < 1.5:
+        if step.longest >= 400 * four and four / 4 >= three / 3:
+            return step.cut_each(_medium(step), four)
+        return step.cut_each(_large(step), max(1, min(three, step.longest // 128)))
+    pieces, at_a_time = _even_pieces(step.on_each, step.longest)
+    return step.cut_each(_medium(step) if at_a_time == 4 else _large(step), pieces)
+
+
 def _short_heads(step: _Step) -> _Cut:
     """Of 64 or fewer: there is little to read, so more reads are to be under way."""
     has_much = step.positions >= 256 and (step.longest > 1024 or step.on_each >= 1 / 2)
@@ -315,7 +333,7 @@ def _short_heads(step: _Step) -> _Cut:
         return step.cut(sizes, 4, apart=True, early=True)
     if step.is_even and (step.on_each < 1 / 3 or 2 <= step.on_each < 4):
         return step.fill(_large(step), 4, early=True)
-    fit = step.on_each < 6  # small programs, all at once
+    fit = step.on_each < 11  # small programs, all at once
     sizes = _small(step) if step.is_even and has_much and fit else _large(step)
     return step.cut(sizes, 4, _is_apart(step), early=True)
 
@@ -330,10 +348,11 @@ def _long_heads(step: _Step) -> _Cut:
         return step.cut(_large(step), 2, apart=True, early=True)
     if step.on_each < 1 and step.is_spread:
         return step.cut(_wide(step), 3, apart=True, early=True)
-    if step.on_each < 2:
+    if step.on_each < (1.5 if step.is_even else 2):
         return step.fill(_wide(step), 3, early=step.on_each < 1)
     if step.is_even:
-        return step.whole(_large(step))
+        pieces, at_a_time = _even_pieces(step.on_each, 2 * step.longest)
+        return step.cut_each(_medium(step) if at_a_time == 4 else _large(step), pieces)
     return step.cut(_wide(step) if step.on_each >= 7 else _large(step), 3)
 
 
@@ -372,13 +391,13 @@ def _even_pieces(on_each: float, length: int) -> tuple[int, int]:
     """How many pieces a sequence is cut into, and how many programs run at a time.
 
     On each multiprocessor, three large programs or four medium programs: whichever
-    fills the waves better: by 2 % at least, and by 1 % more for each further piece.
-    Pieces have 1,250 positions or more.
+    fills the waves better: by 2 % at least, and by 2 % more for each further piece.
+    Pieces have 1,000 positions or more.
     """
     best, most = (1, 3), 0.0
-    for pieces in range(1, max(1, min(7, length // 1250)) + 1):
+    for pieces in range(1, max(1, min(7, length // 1000)) + 1):
         for at_a_time in (3, 4):
-            needed = most + 0.02 + 0.01 * (pieces - best[0])
+            needed = most + 0.02 + 0.02 * (pieces - best[0])
             if (full := _fullness(on_each * pieces, at_a_time)) > needed:
                 best, most = (pieces, at_a_time), full
     return best

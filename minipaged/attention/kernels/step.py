@@ -135,10 +135,11 @@ class _Launch:
         shortest = batch.min_context_length if batch.max_query_length == 1 else 0
         lengths = min(shortest, window), window
         words = takes_words(q, cache)
-        sizes, target, apart, early, fill = step_sizes(
+        sizes, target, apart, early, fill, exact = step_sizes(
             q, cache.values, num_seqs, *lengths, words and cache.key_scale is not None
         )
-        rows = target + num_seqs
+        # Programs without a piece would take places, too.
+        rows = max(target, num_seqs) if exact else target + num_seqs
         parts, of_32_bits = (rows, num_kv_heads, group), {"dtype": torch.int32}
         self._means = q.new_empty((*parts, value_dim), dtype=torch.float32)
         self._logs = q.new_empty(parts, dtype=torch.float32)
