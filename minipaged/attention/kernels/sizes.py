@@ -308,21 +308,21 @@ def _heads_of_128(step: _Step) -> _Cut:
 def _even(step: _Step) -> _Cut:
     """Equal pieces, which all end at the same time: places should be full till then.
 
-    - Few sequences: four small programs on each multiprocessor. There are so many
-      pieces that they are merged apart.
-    - More: three large or four medium programs on each, all at once; whichever leave
-      fewer places empty.
-    - Many: the same in waves.
+    - Less than 1.5 sequences and KV heads on each multiprocessor: three large programs
+      on each, or four medium ones if they leave fewer places empty. If there are many
+      pieces of much to read, they are merged apart.
+    - More: the same in waves.
     """
     three, four = int(3 / step.on_each), int(4 / step.on_each)
-    if step.on_each < 0.5 and step.positions >= 256:
-        return step.cut_each(_small(step), four, apart=True)
-    if step.on_each < 1.5:
-        if step.longest >= 400 * four and four / 4 >= three / 3:
-            return step.cut_each(_medium(step), four)
-        return step.cut_each(_large(step), max(1, min(three, step.longest // 128)))
-    pieces, at_a_time = _even_pieces(step.on_each, step.longest)
-    return step.cut_each(_medium(step) if at_a_time == 4 else _large(step), pieces)
+    if step.on_each >= 1.5:
+        pieces, at_a_time = _even_pieces(step.on_each, step.longest)
+        return step.cut_each(_medium(step) if at_a_time == 4 else _large(step), pieces)
+    if step.on_each < 0.5 and step.positions >= 1500:
+        return step.cut_each(_medium(step), four, apart=True)
+    fuller = step.on_each * (four / 4 - three / 3) > 0.05
+    if fuller and step.longest >= 450 * four:
+        return step.cut_each(_medium(step), four)
+    return step.cut_each(_large(step), max(1, min(three, -(-step.longest // 128))))
 
 
 def _short_heads(step: _Step) -> _Cut:
@@ -331,10 +331,13 @@ def _short_heads(step: _Step) -> _Cut:
     if step.is_even and step.on_each < 0.25:
         sizes = _small(step) if has_much else _large(step)
         return step.cut(sizes, 4, apart=True, early=True)
-    if step.is_even and (step.on_each < 1 / 3 or 2 <= step.on_each < 4):
+    if step.is_even and step.on_each < 1 / 3:
         return step.fill(_large(step), 4, early=True)
-    fit = step.on_each < 11  # small programs, all at once
-    sizes = _small(step) if step.is_even and has_much and fit else _large(step)
+    if step.is_even and step.on_each >= 2:
+        # Four large programs run at a time, or all small programs at once.
+        is_small = 4 <= step.on_each < 11
+        return step.whole(_small(step) if is_small else _large(step))
+    sizes = _small(step) if step.is_even and has_much else _large(step)
     return step.cut(sizes, 4, _is_apart(step), early=True)
 
 
@@ -362,8 +365,8 @@ def _many_query_heads(step: _Step, dim: int) -> _Cut:
     sizes = _large(step)._replace(num_stages=3)
     if step.rows > 64 and step.on_each < 1:
         if step.is_even and step.on_each >= 0.25:
-            return step.fill(_short(step), 2, early=True)
-        return step.cut(_short(step), 2, apart=True, early=True)
+            return step.fill(_short(step), 3, early=True)
+        return step.cut(_short(step), 3, apart=True, early=True)
     return step.cut(sizes, pieces, _is_apart(step), early=True)
 
 
@@ -392,9 +395,9 @@ def _even_pieces(on_each: float, length: int) -> tuple[int, int]:
 
     On each multiprocessor, three large programs or four medium programs: whichever
     fills the waves better: by 2 % at least, and by 2 % more for each further piece.
-    Pieces have 1,000 positions or more.
+    Two large programs are enough if they are all. Pieces have 1,000 positions or more.
     """
-    best, most = (1, 3), 0.0
+    best, most = (1, 3), _fullness(on_each, 2 if on_each <= 2 else 3)
     for pieces in range(1, max(1, min(7, length // 1000)) + 1):
         for at_a_time in (3, 4):
             needed = most + 0.02 + 0.02 * (pieces - best[0])

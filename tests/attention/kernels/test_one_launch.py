@@ -703,7 +703,7 @@ def sizes_of(monkeypatch, shape, step, device=H200, **options):
     [
         ((1, 8192, 8192), (32, 1, 66, True, False)),  # four pieces on each of 132
         ((4, 1100, 1100), (32, 1, 66, True, False)),
-        ((5, 8192, 8192), (32, 1, 65, True, False)),  # thirteen pieces each
+        ((5, 8192, 8192), (64, 2, 65, True, False)),  # thirteen pieces each
         ((3, 1100, 1100), (128, 4, 33, True, True)),  # less than 256 for each of 132
         ((4, 1024, 1024), (128, 4, 33, True, True)),
         ((16, 1024, 1024), (128, 4, 48, False, False)),  # three on each
@@ -713,12 +713,12 @@ def sizes_of(monkeypatch, shape, step, device=H200, **options):
             (128, 4, 33, False, True),
         ),  # a tile holds all: nothing to merge
         ((32, 100, 2048), (128, 4, 49, False, True)),  # three on each
-        ((8, 4096, 4096), (32, 1, 64, True, False)),  # eight each
+        ((8, 4096, 4096), (64, 2, 64, True, False)),  # eight each
         ((24, 1, 6000), (128, 4, 49, False, False, "fill")),  # there is much to read
         ((64, 1, 4096), (128, 4, 49, False, False)),  # there are enough: in waves
         ((200, 1, 2048), (64, 4, 49, False, False)),
         ((256, 1, 2048), (32, 1, 49, False, False)),  # more than 14 on each
-        ((32, 2048, 2048), (64, 2, 64, False, False)),  # nearly a wave of four
+        ((32, 2048, 2048), (128, 4, 32, False, False)),  # 1.9 on each: two are enough
         ((64, 4096, 4096), (64, 2, 64, False, False)),  # 3.9 on each: four at a time
         ((73, 5900, 5900), (128, 4, 146, False, False)),  # 4.4: in two, three waves
     ],
@@ -809,9 +809,9 @@ def test_sizes_in_8_bits_of_other_heads(monkeypatch, shape, step, found):
 @pytest.mark.parametrize(
     ("heads", "step", "found"),
     [
-        (71, (5, 461, 58580), (32, 4, 264, True, True)),
-        (71, (10, 15219, 15219), (32, 4, 264, True, True)),
-        (71, (46, 6060, 6060), (32, 4, 264, False, True, "fill")),
+        (71, (5, 461, 58580), (32, 4, 396, True, True)),
+        (71, (10, 15219, 15219), (32, 4, 396, True, True)),
+        (71, (46, 6060, 6060), (32, 4, 396, False, True, "fill")),
         (20, (5, 461, 58580), (128, 4, 528, True, True)),
     ],
 )
@@ -822,14 +822,14 @@ def test_sizes_of_many_query_heads(monkeypatch, heads, step, found):
 @pytest.mark.parametrize(
     ("shape", "step", "found"),
     [
-        ((16, 16, 64), (25, 882, 882), (128, 4, 33, False, True, "fill")),
+        ((16, 16, 64), (25, 882, 882), (128, 4, 1, False, False)),
         ((14, 2, 64), (20, 1458, 1458), (128, 4, 264, False, True, "fill")),
         ((32, 8, 64), (22, 4561, 4561), (32, 1, 66, False, True)),
-        ((8, 1, 128), (57, 16156, 16156), (32, 1, 513, True, False)),
+        ((8, 1, 128), (57, 16156, 16156), (64, 2, 513, True, False)),
         ((32, 8, 128), (11, 1412, 9490), (64, 2, 66, False, True, "fill")),
         ((32, 32, 128), (4, 829, 829), (128, 4, 12, False, False)),
         ((40, 8, 128), (10, 443, 15128), (128, 4, 33, False, False)),  # a long tail
-        ((40, 8, 128), (28, 13586, 13586), (128, 4, 140, False, False)),  # in waves
+        ((40, 8, 128), (28, 13586, 13586), (128, 4, 196, False, False)),  # in waves
     ],
     ids=str,
 )
