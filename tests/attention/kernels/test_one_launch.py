@@ -735,18 +735,18 @@ def test_sizes_follow_from_what_the_host_knows(monkeypatch, step, found):
 
 
 @pytest.mark.parametrize(
-    ("step", "sizes"),
+    ("step", "found"),
     [
-        ((72, 2944, 2944), (32, 1)),
-        ((72, 1, 2944), (128, 4)),
-        ((13, 710, 710), (32, 1)),
-        ((6, 582, 582), (128, 4)),
+        ((72, 2944, 2944), (32, 1, 1, False, False)),  # all at once
+        ((72, 1, 2944), (128, 4, 66, False, True)),
+        ((13, 710, 710), (32, 1, 66, False, True)),
+        ((6, 582, 582), (128, 4, 66, False, True)),
+        ((50, 1500, 1500), (128, 4, 1, False, False)),  # three on each
     ],
     ids=str,
 )
-def test_short_heads_of_even_contexts_get_small_programs(monkeypatch, step, sizes):
-    found = sizes_of(monkeypatch, (32, 8, 64), step)
-    assert found == (*sizes, 66, False, True)
+def test_sizes_of_short_heads(monkeypatch, step, found):
+    assert sizes_of(monkeypatch, (32, 8, 64), step) == found
 
 
 @pytest.mark.parametrize(
