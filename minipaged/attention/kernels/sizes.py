@@ -209,6 +209,10 @@ def step_sizes(
     If a few programs begin when the others have ended, most of the memory's speed is
     not used meanwhile. So a plan may fill the places that the GPU has (see `pieces`).
 
+    The grid has room for any lengths, so some programs have no piece. Until they return,
+    they take places: a layer took up to 1.03 times as long. If lengths are even, the
+    number of pieces is known, so the grid is exact.
+
     The rules were made from random batches on an H200: see benchmarks/README.md.
     """
     device = device_of(q.device.index or 0)
