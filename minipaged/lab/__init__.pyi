@@ -179,6 +179,8 @@ from .plots.warps import plot_warps as plot_warps
 from .plots.waves import plot_waves as plot_waves
 from .plots.way import plot_way as plot_way
 from .plots.ways import plot_ways as plot_ways
+from .plots.written import in_bits as in_bits
+from .plots.written import plot_written as plot_written
 from .pool.replay import record as record
 from .pool.replay_widget import ReplayWidget as ReplayWidget
 from .pool.server_widget import ServerWidget as ServerWidget
