@@ -22,6 +22,7 @@ from .measure.measured import measured_profile as measured_profile
 from .measure.measured import measured_prompt_rungs as measured_prompt_rungs
 from .measure.measured import measured_ranks as measured_ranks
 from .measure.measured import measured_replicas as measured_replicas
+from .measure.measured import measured_speculation as measured_speculation
 from .measure.measured import measured_tuning as measured_tuning
 from .measure.measured import paper_figures as paper_figures
 from .measure.one_server import Outcome as Outcome
