@@ -136,6 +136,7 @@ from .plots.pointers import plot_pointer_tile as plot_pointer_tile
 from .plots.pool import plot_pool as plot_pool
 from .plots.preempted import plot_preemptions as plot_preemptions
 from .plots.programs import plot_programs as plot_programs
+from .plots.published import plot_published as plot_published
 from .plots.quantities import plot_quantities as plot_quantities
 from .plots.queues import plot_queues as plot_queues
 from .plots.ragged import plot_ragged_batch as plot_ragged_batch
