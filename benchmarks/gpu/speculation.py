@@ -1,6 +1,6 @@
 """Speculation on a GPU: how many times as many tokens a second as plain decoding.
 
-    python -m benchmarks.gpu.speculation --out figures/data/gpu-speculation.json
+    python -m benchmarks.gpu.speculation --out gpu-speculation.json
 
 A model of Qwen3-0.6B's shape, random weights, bfloat16, greedy; prompts of 200 tokens,
 answers of 256, for one user and for 64 at once. The engine is compiled. Each guess is

@@ -270,7 +270,10 @@ def test_a_cache_may_return_copies_of_slots_that_never_move(capsys, attempt):
 
 @pytest.mark.parametrize(
     "attempt",
-    lesson6.ALSO_RIGHT + appendix_c.ALSO_RIGHT + appendix_g.ALSO_RIGHT,
+    lesson6.ALSO_RIGHT
+    + appendix_c.ALSO_RIGHT
+    + appendix_e.ALSO_RIGHT
+    + appendix_g.ALSO_RIGHT,
     ids=lambda a: a[0],
 )
 def test_another_way_is_accepted(capsys, attempt):
