@@ -209,9 +209,9 @@ def step_sizes(
     If a few programs begin when the others have ended, most of the memory's speed is
     not used meanwhile. So a plan may fill the places that the GPU has (see `pieces`).
 
-    The grid has room for any lengths, so some programs have no piece. Until they return,
-    they take places: a layer took up to 1.03 times as long. If lengths are even, the
-    number of pieces is known, so the grid is exact.
+    The grid has room for any lengths, so some programs have no piece. Until they
+    return, they take places: a layer took up to 1.03 times as long. If lengths are
+    even, the number of pieces is known, so the grid is exact.
 
     The rules were made from random batches on an H200: see benchmarks/README.md.
     """
@@ -257,6 +257,11 @@ def _large(step: _Step) -> Sizes:
 def _wide(step: _Step) -> Sizes:
     """Half as large, and as many threads: three fit, also of heads of 256."""
     return Sizes(step.rows, tile=64, num_warps=4, num_stages=4)
+
+
+def _deep(step: _Step) -> Sizes:
+    """The same with two tiles under way: three fit."""
+    return Sizes(step.rows, tile=64, num_warps=4, num_stages=5)
 
 
 def _medium(step: _Step) -> Sizes:
@@ -312,15 +317,12 @@ def _heads_of_128(step: _Step) -> _Cut:
 def _even(step: _Step) -> _Cut:
     """Equal pieces, which all end at the same time: places should be full till then.
 
-    - Less than 1.5 sequences and KV heads on each multiprocessor: three large programs
-      on each, or four medium ones if they leave fewer places empty. If there are many
-      pieces of much to read, they are merged apart.
-    - More: the same in waves.
+    Three large or four medium programs are on each multiprocessor at a time: whichever
+    leave fewer places empty. If many pieces have much to read, they are merged apart.
     """
     three, four = int(3 / step.on_each), int(4 / step.on_each)
     if step.on_each >= 1.5:
-        pieces, at_a_time = _even_pieces(step.on_each, step.longest)
-        return step.cut_each(_medium(step) if at_a_time == 4 else _large(step), pieces)
+        return _in_waves(step, step.longest)
     if step.on_each < 0.5 and step.positions >= 1500:
         return step.cut_each(_medium(step), four, apart=True)
     fuller = step.on_each * (four / 4 - three / 3) > 0.05
@@ -329,18 +331,38 @@ def _even(step: _Step) -> _Cut:
     return step.cut_each(_large(step), max(1, min(three, -(-step.longest // 128))))
 
 
+def _in_waves(step: _Step, length: int) -> _Cut:
+    """Equal pieces, more than places.
+
+    Three large or four medium programs are on each multiprocessor at a time: whichever
+    fill the waves better: by 2 % at least, and for each further piece by as much more
+    as 20 positions are of it. Pieces have 1,000 positions or more.
+
+    Two whole sequences on each are enough, if two tiles of each are under way.
+
+    length: of a sequence; twice as much if heads are twice as long.
+    """
+    pieces, sizes, most = 1, _large(step), _fullness(step.on_each, 3)
+    if step.on_each <= 2:
+        sizes, most = _deep(step), step.on_each / 2
+    for more in range(1, max(1, min(7, length // 1000)) + 1):
+        for programs, at_a_time in ((_large(step), 3), (_medium(step), 4)):
+            needed = most + 0.02 + 20 * (more - pieces) * more / length
+            if (full := _fullness(step.on_each * more, at_a_time)) > needed:
+                pieces, sizes, most = more, programs, full
+    return step.cut_each(sizes, pieces)
+
+
 def _short_heads(step: _Step) -> _Cut:
     """Of 64 or fewer: there is little to read, so more reads are to be under way."""
     has_much = step.positions >= 256 and (step.longest > 1024 or step.on_each >= 1 / 2)
     if step.is_even and step.on_each < 0.25:
         sizes = _small(step) if has_much else _large(step)
         return step.cut(sizes, 4, apart=True, early=True)
-    if step.is_even and step.on_each < 1 / 3:
+    if step.is_even and (step.on_each < 1 / 3 or 2 <= step.on_each < 4):
         return step.fill(_large(step), 4, early=True)
-    if step.is_even and step.on_each >= 2:
-        # Four large programs run at a time, or all small programs at once.
-        is_small = 4 <= step.on_each < 11
-        return step.whole(_small(step) if is_small else _large(step))
+    if step.is_even and step.on_each >= 4:  # up to eleven small programs fit
+        return step.whole(_small(step) if step.on_each < 11 else _large(step))
     sizes = _small(step) if step.is_even and has_much else _large(step)
     return step.cut(sizes, 4, _is_apart(step), early=True)
 
@@ -358,8 +380,7 @@ def _long_heads(step: _Step) -> _Cut:
     if step.on_each < (1.5 if step.is_even else 2):
         return step.fill(_wide(step), 3, early=step.on_each < 1)
     if step.is_even:
-        pieces, at_a_time = _even_pieces(step.on_each, 2 * step.longest)
-        return step.cut_each(_medium(step) if at_a_time == 4 else _large(step), pieces)
+        return _in_waves(step, 2 * step.longest)
     return step.cut(_wide(step) if step.on_each >= 7 else _large(step), 3)
 
 
@@ -392,22 +413,6 @@ def _eight_bits(step: _Step, dim: int) -> _Cut:
     if 64 < dim <= 128 and not step.is_even and 1 <= step.on_each < 3:
         return step.cut(_wide(step), 2 if step.on_each < 2 else 3)
     return step.cut(_large(step), 2, apart=step.on_each < 0.25)
-
-
-def _even_pieces(on_each: float, length: int) -> tuple[int, int]:
-    """How many pieces a sequence is cut into, and how many programs run at a time.
-
-    On each multiprocessor, three large programs or four medium programs: whichever
-    fills the waves better: by 2 % at least, and by 2 % more for each further piece.
-    Two large programs are enough if they are all. Pieces have 1,000 positions or more.
-    """
-    best, most = (1, 3), _fullness(on_each, 2 if on_each <= 2 else 3)
-    for pieces in range(1, max(1, min(7, length // 1000)) + 1):
-        for at_a_time in (3, 4):
-            needed = most + 0.02 + 0.02 * (pieces - best[0])
-            if (full := _fullness(on_each * pieces, at_a_time)) > needed:
-                best, most = (pieces, at_a_time), full
-    return best
 
 
 def merge_sizes(

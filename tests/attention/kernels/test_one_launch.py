@@ -718,7 +718,7 @@ def sizes_of(monkeypatch, shape, step, device=H200, **options):
         ((64, 1, 4096), (128, 4, 49, False, False)),  # there are enough: in waves
         ((200, 1, 2048), (64, 4, 49, False, False)),
         ((256, 1, 2048), (32, 1, 49, False, False)),  # more than 14 on each
-        ((32, 2048, 2048), (128, 4, 32, False, False)),  # 1.9 on each: two are enough
+        ((32, 2048, 2048), (64, 4, 32, False, False)),  # 1.9 on each: two are enough
         ((64, 4096, 4096), (64, 2, 64, False, False)),  # 3.9 on each: four at a time
         ((73, 5900, 5900), (128, 4, 146, False, False)),  # 4.4: in two, three waves
     ],
@@ -741,7 +741,8 @@ def test_sizes_follow_from_what_the_host_knows(monkeypatch, step, found):
         ((72, 1, 2944), (128, 4, 66, False, True)),
         ((13, 710, 710), (32, 1, 66, False, True)),
         ((6, 582, 582), (128, 4, 66, False, True)),
-        ((50, 1500, 1500), (128, 4, 1, False, False)),  # three on each
+        ((50, 1500, 1500), (128, 4, 66, False, True, "fill")),
+        ((90, 1500, 1500), (32, 1, 1, False, False)),
     ],
     ids=str,
 )
@@ -822,7 +823,7 @@ def test_sizes_of_many_query_heads(monkeypatch, heads, step, found):
 @pytest.mark.parametrize(
     ("shape", "step", "found"),
     [
-        ((16, 16, 64), (25, 882, 882), (128, 4, 1, False, False)),
+        ((16, 16, 64), (25, 882, 882), (128, 4, 33, False, True, "fill")),
         ((14, 2, 64), (20, 1458, 1458), (128, 4, 264, False, True, "fill")),
         ((32, 8, 64), (22, 4561, 4561), (32, 1, 66, False, True)),
         ((8, 1, 128), (57, 16156, 16156), (64, 2, 513, True, False)),
