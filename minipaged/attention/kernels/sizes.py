@@ -295,8 +295,10 @@ def _heads_of_128(step: _Step) -> _Cut:
         if has_much and step.is_even:
             return step.cut(_small(step), 4, apart=True)
         return step.cut(_large(step), 2, apart=True, early=not has_much)
+    if step.is_even and step.on_each < 0.4 and step.positions >= 900:
+        return step.cut_each(_medium(step), int(4 / step.on_each), apart=True)
     if step.is_even:
-        return _even(step)
+        return _even(step, _large(step), step.longest)
     # In so long contexts, a place that stays empty costs more than a merge apart.
     if has_much and step.on_each < (0.6 if step.longest > 6144 else 0.5):
         return step.cut(_medium(step), 4, apart=True, early=True)
@@ -314,37 +316,34 @@ def _heads_of_128(step: _Step) -> _Cut:
     return step.cut(_large(step), 2 if step.on_each < 2 else 3)
 
 
-def _even(step: _Step) -> _Cut:
+def _even(step: _Step, large: Sizes, length: int) -> _Cut:
     """Equal pieces, which all end at the same time: places should be full till then.
 
     Three large or four medium programs are on each multiprocessor at a time: whichever
-    leave fewer places empty. If many pieces have much to read, they are merged apart.
-    """
-    three, four = int(3 / step.on_each), int(4 / step.on_each)
-    if step.on_each >= 1.5:
-        return _in_waves(step, step.longest)
-    if step.on_each < 0.5 and step.positions >= 1500:
-        return step.cut_each(_medium(step), four, apart=True)
-    fuller = step.on_each * (four / 4 - three / 3) > 0.05
-    if fuller and step.longest >= 450 * four:
-        return step.cut_each(_medium(step), four)
-    return step.cut_each(_large(step), max(1, min(three, -(-step.longest // 128))))
-
-
-def _in_waves(step: _Step, length: int) -> _Cut:
-    """Equal pieces, more than places.
-
-    Three large or four medium programs are on each multiprocessor at a time: whichever
-    fill the waves better: by 2 % at least, and for each further piece by as much more
-    as 20 positions are of it. Pieces have 1,000 positions or more.
-
-    Two whole sequences on each are enough, if two tiles of each are under way.
+    leave fewer places empty, and large ones if pieces would be short. From 1.5 pieces
+    on each, the same in waves. But if nearly two whole sequences are on each, they are
+    enough, with two tiles of each under way.
 
     length: of a sequence; twice as much if heads are twice as long.
     """
-    pieces, sizes, most = 1, _large(step), _fullness(step.on_each, 3)
-    if step.on_each <= 2:
-        sizes, most = _deep(step), step.on_each / 2
+    if 1.6 <= step.on_each <= 2:
+        return step.whole(_deep(step))
+    if step.on_each >= 1.5:
+        return _in_waves(step, length)
+    three, four = int(3 / step.on_each), int(4 / step.on_each)
+    fuller = step.on_each * (four / 4 - three / 3) > 0.08
+    if fuller and length >= 450 * four:
+        return step.cut_each(_medium(step), four, apart=four > 7)
+    return step.cut_each(large, max(1, min(three, -(-length // 128))))
+
+
+def _in_waves(step: _Step, length: int) -> _Cut:
+    """Three large or four medium programs at a time: whichever fill the waves better.
+
+    They should do so by 2 %, and for each further piece by as much more as 20 positions
+    are of it. Pieces have 1,000 positions or more.
+    """
+    pieces, sizes, most = 1, _large(step), 0.0
     for more in range(1, max(1, min(7, length // 1000)) + 1):
         for programs, at_a_time in ((_large(step), 3), (_medium(step), 4)):
             needed = most + 0.02 + 20 * (more - pieces) * more / length
@@ -359,10 +358,13 @@ def _short_heads(step: _Step) -> _Cut:
     if step.is_even and step.on_each < 0.25:
         sizes = _small(step) if has_much else _large(step)
         return step.cut(sizes, 4, apart=True, early=True)
-    if step.is_even and (step.on_each < 1 / 3 or 2 <= step.on_each < 4):
+    if step.is_even and step.on_each < 1 / 3:
         return step.fill(_large(step), 4, early=True)
-    if step.is_even and step.on_each >= 4:  # up to eleven small programs fit
-        return step.whole(_small(step) if step.on_each < 11 else _large(step))
+    if step.is_even and step.on_each >= 2:  # up to eleven small programs fit
+        is_small = 4 <= step.on_each < 11
+        return step.whole(_small(step) if is_small else _large(step))
+    if step.is_even and step.on_each >= 1:
+        return step.cut_each(_small(step), int(8 / step.on_each))
     sizes = _small(step) if step.is_even and has_much else _large(step)
     return step.cut(sizes, 4, _is_apart(step), early=True)
 
@@ -375,12 +377,12 @@ def _long_heads(step: _Step) -> _Cut:
         if step.on_each * step.longest >= 256:
             return step.cut(_slim(step), 4, apart=True, early=True)
         return step.cut(_large(step), 2, apart=True, early=True)
+    if step.is_even:
+        return _even(step, _wide(step), 2 * step.longest)
     if step.on_each < 1 and step.is_spread:
         return step.cut(_wide(step), 3, apart=True, early=True)
-    if step.on_each < (1.5 if step.is_even else 2):
+    if step.on_each < 2:
         return step.fill(_wide(step), 3, early=step.on_each < 1)
-    if step.is_even:
-        return _in_waves(step, 2 * step.longest)
     return step.cut(_wide(step) if step.on_each >= 7 else _large(step), 3)
 
 
@@ -389,9 +391,9 @@ def _many_query_heads(step: _Step, dim: int) -> _Cut:
     pieces = 4 if dim <= 64 and step.rows <= 64 else 2 if step.on_each < 2 else 3
     sizes = _large(step)._replace(num_stages=3)
     if step.rows > 64 and step.on_each < 1:
-        if step.is_even and step.on_each >= 0.25:
+        if step.is_even and step.on_each >= 0.5:
             return step.fill(_short(step), 3, early=True)
-        return step.cut(_short(step), 3, apart=True, early=True)
+        return step.cut(_short(step), 2 if step.on_each < 0.3 else 3, apart=True)
     return step.cut(sizes, pieces, _is_apart(step), early=True)
 
 

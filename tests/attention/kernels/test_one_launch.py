@@ -694,7 +694,8 @@ def sizes_of(monkeypatch, shape, step, device=H200, **options):
     heads, kv_heads, dim = shape
     q = torch.empty(step[0], heads, dim, dtype=torch.bfloat16)
     values = torch.empty(1, 16, kv_heads, dim, dtype=torch.bfloat16)
-    sizes, *found, fill, _ = triton_sizes.step_sizes(q, values, *step, **options)
+    sizes, *found, fill, exact = triton_sizes.step_sizes(q, values, *step, **options)
+    assert not exact or step[2] <= 1.25 * step[1]  # else pieces may be long
     return sizes.tile, sizes.num_warps, *found, *["fill"] * (fill and not found[1])
 
 
@@ -713,12 +714,12 @@ def sizes_of(monkeypatch, shape, step, device=H200, **options):
             (128, 4, 33, False, True),
         ),  # a tile holds all: nothing to merge
         ((32, 100, 2048), (128, 4, 49, False, True)),  # three on each
-        ((8, 4096, 4096), (64, 2, 64, True, False)),  # eight each
+        ((8, 4096, 4096), (128, 4, 48, False, False)),  # six pieces each: nearly three
         ((24, 1, 6000), (128, 4, 49, False, False, "fill")),  # there is much to read
         ((64, 1, 4096), (128, 4, 49, False, False)),  # there are enough: in waves
         ((200, 1, 2048), (64, 4, 49, False, False)),
         ((256, 1, 2048), (32, 1, 49, False, False)),  # more than 14 on each
-        ((32, 2048, 2048), (64, 4, 32, False, False)),  # 1.9 on each: two are enough
+        ((32, 2048, 2048), (64, 4, 1, False, False)),  # 1.9 on each: two are enough
         ((64, 4096, 4096), (64, 2, 64, False, False)),  # 3.9 on each: four at a time
         ((73, 5900, 5900), (128, 4, 146, False, False)),  # 4.4: in two, three waves
     ],
@@ -735,13 +736,40 @@ def test_sizes_follow_from_what_the_host_knows(monkeypatch, step, found):
 
 
 @pytest.mark.parametrize(
+    ("shape", "num_seqs", "length", "found"),
+    [
+        ((24, 2, 128), 24, 12502, (64, 2, 11)),  # four places, nearly full
+        ((24, 2, 128), 90, 7000, (128, 4, 2)),  # three
+        ((32, 32, 128), 5, 16313, (64, 2, 3)),
+        ((32, 8, 128), 16, 700, (128, 4, 3)),
+        ((28, 4, 128), 50, 14607, (64, 2, 5)),  # 7.6 on each: two waves of four
+        ((64, 8, 128), 32, 8000, (64, 4, 1)),  # 1.9 on each
+        ((64, 8, 128), 37, 4000, (128, 4, 4)),  # 9.0: three waves of three
+        ((64, 8, 128), 91, 5004, (128, 4, 1)),  # 5.5: two waves of three
+        ((32, 32, 128), 41, 2360, (64, 2, 2)),  # 19.9: five waves of four
+        ((8, 4, 256), 60, 1500, (32, 4, 1)),
+        ((16, 16, 256), 60, 1158, (64, 4, 2)),  # 14.5: five waves of three
+    ],
+    ids=str,
+)
+def test_even_contexts_leave_few_places_empty(
+    monkeypatch, shape, num_seqs, length, found
+):
+    step = num_seqs, length, length
+    tile, num_warps, target, *_ = sizes_of(monkeypatch, shape, step)
+    pieces = max(1, target // num_seqs)
+    assert (tile, num_warps, pieces) == found
+    assert target in (1, num_seqs * pieces)
+
+
+@pytest.mark.parametrize(
     ("step", "found"),
     [
         ((72, 2944, 2944), (32, 1, 1, False, False)),  # all at once
         ((72, 1, 2944), (128, 4, 66, False, True)),
         ((13, 710, 710), (32, 1, 66, False, True)),
         ((6, 582, 582), (128, 4, 66, False, True)),
-        ((50, 1500, 1500), (128, 4, 66, False, True, "fill")),
+        ((50, 1500, 1500), (128, 4, 1, False, False)),  # three on each
         ((90, 1500, 1500), (32, 1, 1, False, False)),
     ],
     ids=str,
@@ -756,9 +784,9 @@ def test_sizes_of_short_heads(monkeypatch, step, found):
         ((6, 4416, 4416), (32, 4, 99, True, True)),  # as many bytes in a tile
         ((4, 2208, 8804), (32, 4, 99, True, True)),
         ((6, 625, 625), (64, 4, 66, True, True)),  # there is little to read
-        ((21, 1551, 1551), (32, 4, 99, False, True, "fill")),  # three places on each
-        ((27, 951, 951), (32, 4, 99, False, True, "fill")),
-        ((47, 10387, 10387), (32, 4, 99, False, False, "fill")),
+        ((21, 1551, 1551), (32, 2, 126, False, False)),  # nearly four on each
+        ((27, 951, 951), (32, 4, 81, False, False)),  # three: they are short
+        ((47, 10387, 10387), (32, 4, 94, False, False)),
         ((20, 205, 4912), (32, 4, 99, True, True)),
         ((7, 318, 1300), (16, 2, 132, True, True)),  # the longest piece counts
         ((30, 146, 31228), (32, 4, 99, True, True)),  # one is very long
@@ -810,9 +838,10 @@ def test_sizes_in_8_bits_of_other_heads(monkeypatch, shape, step, found):
 @pytest.mark.parametrize(
     ("heads", "step", "found"),
     [
-        (71, (5, 461, 58580), (32, 4, 396, True, True)),
-        (71, (10, 15219, 15219), (32, 4, 396, True, True)),
-        (71, (46, 6060, 6060), (32, 4, 396, False, True, "fill")),
+        (71, (5, 461, 58580), (32, 4, 264, True, False)),
+        (71, (10, 15219, 15219), (32, 4, 264, True, False)),
+        (71, (46, 6060, 6060), (32, 4, 396, True, False)),
+        (71, (73, 605, 605), (32, 4, 396, False, True, "fill")),
         (20, (5, 461, 58580), (128, 4, 528, True, True)),
     ],
 )
@@ -823,14 +852,14 @@ def test_sizes_of_many_query_heads(monkeypatch, heads, step, found):
 @pytest.mark.parametrize(
     ("shape", "step", "found"),
     [
-        ((16, 16, 64), (25, 882, 882), (128, 4, 33, False, True, "fill")),
+        ((16, 16, 64), (25, 882, 882), (128, 4, 1, False, False)),
         ((14, 2, 64), (20, 1458, 1458), (128, 4, 264, False, True, "fill")),
-        ((32, 8, 64), (22, 4561, 4561), (32, 1, 66, False, True)),
+        ((32, 8, 64), (22, 4561, 4561), (32, 1, 132, False, False)),
         ((8, 1, 128), (57, 16156, 16156), (64, 2, 513, True, False)),
         ((32, 8, 128), (11, 1412, 9490), (64, 2, 66, False, True, "fill")),
         ((32, 32, 128), (4, 829, 829), (128, 4, 12, False, False)),
         ((40, 8, 128), (10, 443, 15128), (128, 4, 33, False, False)),  # a long tail
-        ((40, 8, 128), (28, 13586, 13586), (128, 4, 196, False, False)),  # in waves
+        ((40, 8, 128), (28, 13586, 13586), (64, 4, 1, False, False)),  # nearly two
     ],
     ids=str,
 )
