@@ -60,6 +60,19 @@ def as_float16(q):
 
 
 @triton.jit
+def head_and_column(kv_head, column, DIM: tl.constexpr, TOGETHER: tl.constexpr):
+    """Which KV head a column belongs to, and which of its columns that is.
+
+    `TOGETHER` heads are read as one, `kv_head`, whose numbers are `DIM` together.
+    """
+    if TOGETHER == 1:
+        return kv_head, column
+    else:
+        part = column // (DIM // TOGETHER)
+        return kv_head * TOGETHER + part, column - part * (DIM // TOGETHER)
+
+
+@triton.jit
 def over_words(
     maximum, total,
     start, stop, q, key_head, value_head, table, scale, softcap,
@@ -221,6 +234,21 @@ def takes_words(q: torch.Tensor, cache: LayerCache) -> bool:
         and value_dim % 2 == 0
         and num_blocks * block_size < 2**31
     )
+
+
+def read_together(q: torch.Tensor, cache: LayerCache) -> int:
+    """How many KV heads `step_kernel` reads as one, for these queries [T, H, key dim].
+
+    In 8 bits, a head of 64 numbers has 64 bytes at each position. That is half of what
+    the memory is read by, and half of a matrix unit's rows. So two such heads are read
+    as one of 128 numbers, with the query heads of both: a query head has zeros where K
+    is the other head's, and keeps its own half of the result.
+    """
+    num_kv_heads, value_dim = cache.values.shape[2:]
+    in_eight_bits = takes_words(q, cache) and cache.key_scale is not None
+    is_short = q.shape[2] == value_dim == 64 and num_kv_heads % 2 == 0
+    fits = q.shape[1] <= 8 * num_kv_heads  # the queries of both are 16 rows at most
+    return 2 if in_eight_bits and is_short and fits else 1
 
 
 def check_scales(

@@ -19,6 +19,7 @@ in the first layer.
 
 from minipaged.attention.kernels.eight_bits import (
     as_float16,
+    head_and_column,
     over_words,
     over_words_with_few_heads,
     to_eight_bits,
@@ -96,6 +97,7 @@ def step_kernel(
     WAITS: tl.constexpr,  # this launch may begin before the kernel before has ended
     HANDS_OVER: tl.constexpr,  # the next launch may begin before this launch has ended
     WORDS: tl.constexpr,  # V is in 8 bits, and read as words: see `over_words`
+    TOGETHER: tl.constexpr,  # KV heads that are read as one: see `read_together`
 ):
     """One piece of one sequence and KV head: `write_plan` says which."""
     if WAITS and is_first:
@@ -121,24 +123,32 @@ def step_kernel(
     column, v_column = tl.arange(0, PADDED_KEY_DIM), tl.arange(0, PADDED_VALUE_DIM)
     places = token * q_token_stride + head.to(tl.int64) * q_head_stride
     q_mask = is_head[:, None] & (column < KEY_DIM)[None, :]
-    q_rows = tl.load(q + places[:, None] + column[None, :], mask=q_mask, other=0.0)
+    k_head, k_column = head_and_column(kv_head, column, KEY_DIM, TOGETHER)
+    v_head, v_col = head_and_column(kv_head, v_column, VALUE_DIM, TOGETHER)
+    if TOGETHER > 1:  # q has zeros where K is of another head
+        q_head = kv_head * TOGETHER + row // (GROUP // TOGETHER)
+        q_mask = q_mask & (k_head[None, :] == q_head[:, None])
+    q_rows = tl.load(q + places[:, None] + k_column[None, :], mask=q_mask, other=0.0)
     if new_keys is not None:  # asked for before the loop, needed after it
         has_new = kind == 2
-        place = token * k_token_stride + kv_head.to(tl.int64) * k_head_stride + column
+        place = token * k_token_stride + k_head.to(tl.int64) * k_head_stride + k_column
         k_mask = (column < KEY_DIM) & has_new
         new_k = tl.load(new_keys + place, mask=k_mask, other=0.0)
-        place = token * v_token_stride + kv_head.to(tl.int64) * v_head_stride + v_column
+        place = token * v_token_stride + v_head.to(tl.int64) * v_head_stride + v_col
         v_mask = (v_column < VALUE_DIM) & has_new
         new_v = tl.load(new_values + place, mask=v_mask, other=0.0)
         slot = tl.load(slots + token).to(tl.int64)
 
     if key_scale is not None:
-        own_key_scale = tl.load(key_scale + kv_head)
-        scale = scale * own_key_scale
+        own_key_scale = tl.load(key_scale + k_head)
+        if TOGETHER > 1:
+            scale = scale * tl.load(key_scale + q_head, mask=is_head, other=0.0)
+        else:
+            scale = scale * own_key_scale
         if new_keys is not None:  # as later steps will read it
             new_k = to_eight_bits(new_k, own_key_scale)
     if value_scale is not None:
-        own_value_scale = tl.load(value_scale + kv_head)
+        own_value_scale = tl.load(value_scale + v_head)
         if new_keys is not None:
             new_v = to_eight_bits(new_v, own_value_scale)
     maximum, total, weighted = nothing_seen(ROWS, PADDED_VALUE_DIM)
@@ -185,14 +195,17 @@ def step_kernel(
     if value_scale is not None:
         result = result * own_value_scale
     out_mask = is_head[:, None] & (v_column < VALUE_DIM)[None, :]
-    places = row[:, None] * VALUE_DIM + v_column[None, :]
-    out_rows = out + (token * NUM_KV_HEADS + kv_head) * (GROUP * VALUE_DIM)
+    if TOGETHER > 1:
+        out_mask = out_mask & (v_head[None, :] == q_head[:, None])
+    OUT_DIM: tl.constexpr = VALUE_DIM // TOGETHER
+    places = row[:, None] * OUT_DIM + v_col[None, :]
+    out_rows = out + (token * NUM_KV_HEADS + kv_head) * (GROUP * OUT_DIM)
     if num_pieces == 1:
         tl.store(out_rows + places, result.to(out.dtype.element_ty), mask=out_mask)
     else:
         own_row = (own_result.to(tl.int64) * NUM_KV_HEADS + kv_head) * GROUP
         tl.store(logs + own_row + row, log_of(maximum, total), mask=is_head)
-        tl.store(means + own_row * VALUE_DIM + places, result, mask=out_mask)
+        tl.store(means + own_row * OUT_DIM + places, result, mask=out_mask)
         if not APART:
             ticket = tickets + seq * NUM_KV_HEADS + kv_head
             tl.debug_barrier()  # all threads have stored before one of them says so
@@ -200,6 +213,6 @@ def step_kernel(
                 tl.store(ticket, 0)
                 merge(
                     out_rows, means, logs, first_result, num_pieces, kv_head,
-                    NUM_KV_HEADS, GROUP, VALUE_DIM, HEADS, PADDED_VALUE_DIM,
+                    NUM_KV_HEADS, GROUP, OUT_DIM, HEADS, PADDED_VALUE_DIM // TOGETHER,
                     MERGED_AT_ONCE,
                 )  # fmt: skip

@@ -185,6 +185,7 @@ def step_sizes(
     shortest: int,
     longest: int,
     in_eight_bits: bool = False,
+    together: int = 1,
 ) -> tuple[Sizes, int, bool, bool, bool]:
     """Sizes of a layer's launch; its pieces; merged apart? the next early? fill places?
 
@@ -208,7 +209,8 @@ def step_sizes(
     The rules were made from random batches on an H200: see benchmarks/README.md.
     """
     device = device_of(q.device.index or 0)
-    num_kv_heads, dim = values.shape[2], max(q.shape[2], values.shape[3])
+    num_kv_heads = values.shape[2] // together  # as programs read them
+    dim = together * max(q.shape[2], values.shape[3])
     step = _Step(
         num_seqs,
         padded(q.shape[1] // num_kv_heads),

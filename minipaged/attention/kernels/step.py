@@ -19,7 +19,7 @@ from minipaged.attention.kernels.check import (
     check_sinks,
     without_gaps,
 )
-from minipaged.attention.kernels.eight_bits import takes_words
+from minipaged.attention.kernels.eight_bits import read_together, takes_words
 from minipaged.attention.kernels.one_launch import step_kernel
 from minipaged.attention.kernels.pieces import COLUMNS, merge_kernel, write_plan
 from minipaged.attention.kernels.setup import INTERPRETED
@@ -134,10 +134,12 @@ class _Launch:
         # Beside prompts, the shortest context says nothing about those that decode.
         shortest = batch.min_context_length if batch.max_query_length == 1 else 0
         lengths = min(shortest, window), window
-        words = takes_words(q, cache)
+        words, together = takes_words(q, cache), read_together(q, cache)
+        in_eight_bits = words and cache.key_scale is not None
         sizes, target, apart, early, fill = step_sizes(
-            q, cache.values, num_seqs, *lengths, words and cache.key_scale is not None
+            q, cache.values, num_seqs, *lengths, in_eight_bits, together
         )
+        num_kv_heads, group = num_kv_heads // together, group * together
         rows = target + num_seqs
         parts, of_32_bits = (rows, num_kv_heads, group), {"dtype": torch.int32}
         self._means = q.new_empty((*parts, value_dim), dtype=torch.float32)
@@ -153,7 +155,7 @@ class _Launch:
         scales = log2_scales(masking.scale, masking.softcap)
         self._numbers = (*q.stride()[:2], *new, *scales)
         self._is_first = 1  # launch after the plan
-        heads, padded_dim = padded(group, least=1), padded(value_dim)
+        heads, padded_dim = padded(group, least=1), padded(value_dim * together)
         # With smaller tiles, more programs share a multiprocessor's registers.
         numbers = _MERGED_NUMBERS * sizes.tile * sizes.num_warps
         overlap = device_of(q.device.index or 0).can_overlap
@@ -166,11 +168,11 @@ class _Launch:
             "BLOCK_SIZE": block_size,
             "NUM_KV_HEADS": num_kv_heads,
             "GROUP": group,
-            "KEY_DIM": key_dim,
-            "VALUE_DIM": value_dim,
+            "KEY_DIM": key_dim * together,
+            "VALUE_DIM": value_dim * together,
             "ROWS": rows_read,
             "HEADS": heads,
-            "PADDED_KEY_DIM": padded(key_dim),
+            "PADDED_KEY_DIM": padded(key_dim * together),
             "PADDED_VALUE_DIM": padded_dim,
             "TILE": sizes.tile,
             "MERGED_AT_ONCE": max(1, min(numbers // (heads * padded_dim), 16)),
@@ -178,6 +180,7 @@ class _Launch:
             "WAITS": overlap,
             "HANDS_OVER": early or (apart and overlap),
             "WORDS": words,
+            "TOGETHER": together,
         }
         options = {"num_warps": sizes.num_warps, "num_stages": sizes.num_stages}
         if words and max(key_dim, value_dim) <= 128:
@@ -191,8 +194,9 @@ class _Launch:
         self._read = _Kernel(step_kernel, grid, constants, options)
         self._merge: _Kernel | None = None
         if apart:
-            names = "COLUMNS", "NUM_KV_HEADS", "GROUP", "VALUE_DIM"
+            names = "COLUMNS", "NUM_KV_HEADS", "GROUP"
             constants = {name: constants[name] for name in names}
+            constants["VALUE_DIM"] = value_dim
             columns, at_once = merge_sizes(q, cache.values, num_seqs, *lengths)
             constants["NUMBERS"] = columns
             constants["PIECES"] = min(most_pieces, at_once)

@@ -32,7 +32,8 @@ CONSTANTS = {
     "COLUMNS": 9, "BLOCK_SIZE": 16, "NUM_KV_HEADS": 2, "GROUP": 2, "KEY_DIM": 64,
     "VALUE_DIM": 64, "ROWS": 16, "HEADS": 2, "PADDED_KEY_DIM": 64,
     "PADDED_VALUE_DIM": 64, "TILE": 32, "MERGED_AT_ONCE": 4, "APART": True,
-    "WAITS": True, "HANDS_OVER": True, "WORDS": False, "NUMBERS": 32, "PIECES": 16,
+    "WAITS": True, "HANDS_OVER": True, "WORDS": False, "TOGETHER": 1, "NUMBERS": 32,
+    "PIECES": 16,
 }  # fmt: skip
 TENSORS = dict.fromkeys(("means", "logs"), "fp32")
 TENSORS |= dict.fromkeys(("tickets", "plan"), "i32")

@@ -213,6 +213,7 @@ constants = {
     "GROUP": group, "KEY_DIM": 128, "VALUE_DIM": 128, "ROWS": rows, "HEADS": rows,
     "PADDED_KEY_DIM": 128, "PADDED_VALUE_DIM": 128, "TILE": tile, "MERGED_AT_ONCE": 4,
     "APART": False, "WAITS": True, "HANDS_OVER": True, "WORDS": True,
+    "TOGETHER": 1,
 }
 if key == "bf16":
     constants["key_scale"] = None
