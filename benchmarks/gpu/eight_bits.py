@@ -226,10 +226,45 @@ def check_extremes() -> float:
     return error
 
 
+def check_layers(shape: Shape, lengths: Lengths, kind: str = "fp8") -> int:
+    """Layers, each of which has the result of the layer before as its queries.
+
+    In a graph, a layer asks for K and V before the layer before it has ended. It must
+    have the same result as if it had begun later. Returns how many layers there are.
+    """
+    layers = Layers(shape, lengths)
+    different = {id(cache): cache for cache in layers.caches}
+    made = {at: in_eight_bits(cache, kind) for at, cache in different.items()}
+    masking = Masking(4.0)  # queries decide much
+
+    def run(wait: Callable[[], None] = lambda: None) -> list[torch.Tensor]:
+        layers.batch.scratch.clear()
+        found = [layers.q]
+        for cache in layers.caches:
+            given = layers.k, layers.v, made[id(cache)], layers.batch, masking
+            found.append(triton_attention.step(found[-1], *given))
+            wait()
+        return found
+
+    right = run(torch.cuda.synchronize)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = run()
+    for _ in range(10):
+        graph.replay()
+        torch.cuda.synchronize()
+        assert all(map(torch.equal, found, right)), (shape, kind)
+    return len(layers.caches)
+
+
 def check() -> dict[str, Any]:
     """All checks; the largest errors."""
     found: dict[str, Any] = {"numbers_rounded": check_rounding()}
     found["extremes"] = check_extremes()
+    for shape in (QWEN, (32, 8, 64), (16, 2, 256), (24, 2, 128)):
+        for batch in () if INTERPRETED else ("8x4k", "32x100..2048", "1x32k"):
+            name = f"layers, {'/'.join(map(str, shape))}, {batch}"
+            found[name] = check_layers(shape, BATCHES[batch])
     for name, shape in CHECKED.items():
         for kind in ("fp8", "fp8_v"):
             for lengths in (DECODES, MIXED):

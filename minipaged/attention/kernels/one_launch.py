@@ -18,7 +18,6 @@ in the first layer.
 """
 
 from minipaged.attention.kernels.eight_bits import (
-    as_float16,
     head_and_column,
     over_words,
     over_words_with_few_heads,
@@ -108,11 +107,13 @@ def step_kernel(
     start, stop = tl.load(own + 2), tl.load(own + 3)
     first_result, num_pieces = tl.load(own + 4), tl.load(own + 5)
     kind, own_result = tl.load(own + 6), tl.load(own + 7)
-    if WAITS:
+    # Words are asked for before the wait, unless the kernel before may have written them.
+    LATER: tl.constexpr = WORDS and new_keys is not None
+    if WAITS and (not LATER or seq < 0):
         # Programs without a row wait, too: then the next launch, which waits for these
         # programs, has also waited for all kernels before them.
         tl.extra.cuda.gdc_wait()
-    if HANDS_OVER:
+    if HANDS_OVER and not LATER:
         tl.extra.cuda.gdc_launch_dependents()
     if seq < 0:
         return  # an unused row of the plan
@@ -128,15 +129,19 @@ def step_kernel(
     if TOGETHER > 1:  # q has zeros where K is of another head
         q_head = kv_head * TOGETHER + row // (GROUP // TOGETHER)
         q_mask = q_mask & (k_head[None, :] == q_head[:, None])
-    q_rows = tl.load(q + places[:, None] + k_column[None, :], mask=q_mask, other=0.0)
-    if new_keys is not None:  # asked for before the loop, needed after it
+    q_places = q + places[:, None] + k_column[None, :]
+    if not LATER:
+        q_rows = tl.load(q_places, mask=q_mask, other=0.0)
+    if new_keys is not None:
         has_new = kind == 2
         place = token * k_token_stride + k_head.to(tl.int64) * k_head_stride + k_column
-        k_mask = (column < KEY_DIM) & has_new
-        new_k = tl.load(new_keys + place, mask=k_mask, other=0.0)
+        k_mask, k_places = (column < KEY_DIM) & has_new, new_keys + place
+        if not LATER:  # asked for before the loop, needed after it
+            new_k = tl.load(k_places, mask=k_mask, other=0.0)
         place = token * v_token_stride + v_head.to(tl.int64) * v_head_stride + v_col
-        v_mask = (v_column < VALUE_DIM) & has_new
-        new_v = tl.load(new_values + place, mask=v_mask, other=0.0)
+        v_mask, v_places = (v_column < VALUE_DIM) & has_new, new_values + place
+        if not LATER:
+            new_v = tl.load(v_places, mask=v_mask, other=0.0)
         slot = tl.load(slots + token).to(tl.int64)
 
     if key_scale is not None:
@@ -145,34 +150,32 @@ def step_kernel(
             scale = scale * tl.load(key_scale + q_head, mask=is_head, other=0.0)
         else:
             scale = scale * own_key_scale
-        if new_keys is not None:  # as later steps will read it
-            new_k = to_eight_bits(new_k, own_key_scale)
     if value_scale is not None:
         own_value_scale = tl.load(value_scale + v_head)
-        if new_keys is not None:
-            new_v = to_eight_bits(new_v, own_value_scale)
     maximum, total, weighted = nothing_seen(ROWS, PADDED_VALUE_DIM)
     if sinks is not None:
         maximum, total = sink_seen(sinks, head, is_head & (kind > 0))
     table = block_tables + seq.to(tl.int64) * table_stride
     key_head, value_head = keys + kv_head * KEY_DIM, values + kv_head * VALUE_DIM
     if WORDS:
-        q_read, scales = q_rows, scale + tl.zeros([ROWS], tl.float32)
-        if key_scale is not None:
-            q_read, divisor = as_float16(q_rows)
-            scales = scales * divisor
         if ROWS <= 8:
             maximum, total, weighted = over_words_with_few_heads(
-                maximum, total, start, stop, q_read, key_head, value_head, table,
-                scales, softcap, BLOCK_SIZE, NUM_KV_HEADS, KEY_DIM, VALUE_DIM,
-                PADDED_KEY_DIM, PADDED_VALUE_DIM, TILE,
+                maximum, total, start, stop, q_places, q_mask, key_head, value_head,
+                table, scale, softcap, BLOCK_SIZE, NUM_KV_HEADS, KEY_DIM, VALUE_DIM,
+                PADDED_KEY_DIM, PADDED_VALUE_DIM, TILE, WAITS, HANDS_OVER and LATER,
             )  # fmt: skip
         else:
             maximum, total, weighted = over_words(
-                maximum, total, start, stop, q_read, key_head, value_head, table,
-                scales, softcap, BLOCK_SIZE, NUM_KV_HEADS, KEY_DIM, VALUE_DIM,
-                PADDED_KEY_DIM, PADDED_VALUE_DIM, TILE,
+                maximum, total, start, stop, q_places, q_mask, key_head, value_head,
+                table, scale, softcap, BLOCK_SIZE, NUM_KV_HEADS, KEY_DIM, VALUE_DIM,
+                PADDED_KEY_DIM, PADDED_VALUE_DIM, TILE, WAITS, HANDS_OVER and LATER,
             )  # fmt: skip
+        if LATER:
+            if WAITS:  # programs that had nothing to read wait here
+                tl.extra.cuda.gdc_wait()
+            q_rows = tl.load(q_places, mask=q_mask, other=0.0)
+            new_k = tl.load(k_places, mask=k_mask, other=0.0)
+            new_v = tl.load(v_places, mask=v_mask, other=0.0)
     else:
         last_seen = stop - 1 + tl.zeros([ROWS], tl.int32)  # by each row
         maximum, total, weighted = over_tiles(
@@ -182,6 +185,10 @@ def step_kernel(
             PADDED_KEY_DIM, PADDED_VALUE_DIM, TILE, MASKED=True,
         )  # fmt: skip
     if new_keys is not None:
+        if key_scale is not None:  # as later steps will read it
+            new_k = to_eight_bits(new_k, own_key_scale)
+        if value_scale is not None:
+            new_v = to_eight_bits(new_v, own_value_scale)
         if slot >= 0:  # not a row that only pads the batch
             to_head = slot * NUM_KV_HEADS + kv_head
             tl.store(keys + to_head * KEY_DIM + column, new_k, mask=k_mask)

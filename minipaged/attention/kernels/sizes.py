@@ -351,23 +351,13 @@ def _many_query_heads(step: _Step, dim: int) -> _Cut:
 
 
 def _eight_bits(step: _Step, dim: int) -> _Cut:
-    """Of half the bytes, two tiles are under way in each program."""
-    if dim > 128 and step.is_even and 0.5 <= step.on_each < 2:
-        return step.cut_each(_large(step), int(3 / step.on_each), early=True)
-    if step.on_each >= 0.25 and step.equal:
-        return step.cut_each(_wide(step), step.equal, early=True)
+    """Three programs fit, and the next layer's ask for their first tiles early."""
+    sizes = _wide(step) if dim <= 128 else _large(step)
+    if step.on_each < 0.25:
+        return step.cut(sizes, 3, apart=True, early=True)
     if step.is_even and step.on_each >= 2:
-        is_a_wave = step.on_each <= 3 and dim <= 128
-        return step.whole(_wide(step) if is_a_wave else _medium(step))
-    if step.on_each >= 7:
-        return step.cut(_medium(step), 4 if dim <= 64 else 3)
-    if dim <= 64 and step.on_each < 1:
-        return step.cut(_large(step), 4, _is_apart(step))
-    if dim <= 64 and step.is_even:  # two warps share the few words of V evenly
-        return step.cut(_large(step)._replace(num_warps=2), 2)
-    if 64 < dim <= 128 and not step.is_even and 1 <= step.on_each < 3:
-        return step.cut(_wide(step), 2 if step.on_each < 2 else 3)
-    return step.cut(_large(step), 2, apart=step.on_each < 0.25)
+        return step.cut_each(sizes, 1, early=True)
+    return step.fill(sizes, 3, early=True)
 
 
 def _even_pieces(on_each: float, length: int) -> tuple[int, int]:

@@ -33,6 +33,7 @@ from minipaged.attention.kernels.sizes import (
 from minipaged.memory.kv_cache import LayerCache
 
 _MERGED_NUMBERS = 8  # at once, by each warp, for each position of a tile
+_MERGED_BY_A_THREAD = 64  # at once, where K and V are read as words
 _REGISTERS = 168  # of a thread: so a multiprocessor has 12 warps
 _MOST_PIECES = 256  # of a sequence, that this kernel merges
 
@@ -158,6 +159,8 @@ class _Launch:
         heads, padded_dim = padded(group, least=1), padded(value_dim * together)
         # With smaller tiles, more programs share a multiprocessor's registers.
         numbers = _MERGED_NUMBERS * sizes.tile * sizes.num_warps
+        if words:
+            numbers = _MERGED_BY_A_THREAD * 32 * sizes.num_warps
         overlap = device_of(q.device.index or 0).can_overlap
         rows_read = sizes.rows
         # With few query heads, K and V of words turn, if there is enough for all warps.
