@@ -107,7 +107,7 @@ def step_kernel(
     start, stop = tl.load(own + 2), tl.load(own + 3)
     first_result, num_pieces = tl.load(own + 4), tl.load(own + 5)
     kind, own_result = tl.load(own + 6), tl.load(own + 7)
-    # Words are asked for before the wait, unless the kernel before may have written them.
+    # Where the kernel before cannot have written them, words are asked for first.
     LATER: tl.constexpr = WORDS and new_keys is not None
     if WAITS and (not LATER or seq < 0):
         # Programs without a row wait, too: then the next launch, which waits for these
