@@ -24,6 +24,7 @@ class Sizes(NamedTuple):
     tile: int  # positions whose K and V are read at a time
     num_warps: int
     num_stages: int  # depth of the pipeline: block ids first, then K and V
+    registers: int | None = None  # of a thread, at most
 
 
 class Device(NamedTuple):
@@ -149,6 +150,17 @@ class _Step(NamedTuple):
         fills = self.is_even and pieces * self.on_each >= 0.95 * 3
         return pieces if fills and self.longest >= 512 * pieces else 0
 
+    @property
+    def fills_four_better(self) -> bool:
+        """Four places on each multiprocessor, than three, if sequences can be cut?"""
+        if not self.is_even:
+            return self.on_each > 3
+        three, four = (
+            _fullness(self.on_each * max(1, int(places / self.on_each)), places)
+            for places in (3, 4)
+        )
+        return four > three + 0.1
+
     def cut(
         self, sizes: Sizes, pieces: float, apart: bool = False, early: bool = False
     ) -> "_Cut":
@@ -222,7 +234,7 @@ def step_sizes(
     if step.rows > 16:
         cut = _many_query_heads(step, dim)
     elif in_eight_bits:
-        cut = _eight_bits(step, dim)
+        cut = _eight_bits(step, dim, q.shape[1] // num_kv_heads)
     elif dim > 128:
         cut = _long_heads(step)
     elif dim <= 64:
@@ -350,14 +362,27 @@ def _many_query_heads(step: _Step, dim: int) -> _Cut:
     return step.cut(sizes, pieces, _is_apart(step), early=True)
 
 
-def _eight_bits(step: _Step, dim: int) -> _Cut:
-    """Three programs fit, and the next layer's ask for their first tiles early."""
-    sizes = _wide(step) if dim <= 128 else _large(step)
-    if step.on_each < 0.25:
-        return step.cut(sizes, 3, apart=True, early=True)
-    if step.is_even and step.on_each >= 2:
-        return step.cut_each(sizes, 1, early=True)
-    return step.fill(sizes, 3, early=True)
+def _eight_bits(step: _Step, dim: int, group: int) -> _Cut:
+    """Programs fill all places, and the next layer's ask for their first tiles early.
+
+    There are three places on a multiprocessor, or four, if a thread has fewer
+    registers. Of heads of 256, so many numbers are in registers that there are three
+    places, or two for more than 8 query heads. If a sequence is much longer than
+    others, it is better to cut all into pieces of about the same length. A shortest
+    context of 1 says nothing: a graph is captured with it.
+    """
+    sizes, places = _wide(step)._replace(registers=168), 3
+    if dim > 128:
+        sizes, places = _large(step), 3 if group <= 8 else 2
+    if step.on_each < 0.2:
+        return step.cut(sizes, places, apart=True, early=True)
+    if step.is_spread and step.on_each >= 2.5:
+        return step.cut(sizes, 2, early=True)
+    if step.is_spread and step.shortest > 1:
+        return step.cut(sizes, places, early=True)
+    if dim <= 128 and step.fills_four_better:
+        sizes, places = sizes._replace(registers=128), 4
+    return step.fill(sizes, places, early=True)
 
 
 def _even_pieces(on_each: float, length: int) -> tuple[int, int]:

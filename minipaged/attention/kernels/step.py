@@ -186,7 +186,9 @@ class _Launch:
             "TOGETHER": together,
         }
         options = {"num_warps": sizes.num_warps, "num_stages": sizes.num_stages}
-        if words and max(key_dim, value_dim) <= 128:
+        if sizes.registers:
+            options["maxnreg"] = sizes.registers
+        elif words and not in_eight_bits and max(key_dim, value_dim) <= 128:
             options["maxnreg"] = _REGISTERS
         if overlap:
             options["launch_pdl"] = True
