@@ -18,10 +18,13 @@ class Pace(Observer):
     A step with guesses brings more tokens, and takes longer: how much longer depends on
     how many sequences it computes, and on the machine. So a clock decides. The pace is
     measured in both ways, apart for 1 sequence, for 2 or 3, for 4 to 7, and so on. The
-    faster way is taken. Now and then the other way is tried for a few steps. A first
-    trial may fall into a slow moment, so the next comes soon. If it ends alike, the
-    next comes after twice the time, up to a minute; and later if much time was lost,
-    so that these trials lose no more than 2 % of the time.
+    faster way is taken. Now and then the other way is tried for a few steps, and only
+    these steps count: older ones may be of another time, when the machine was slower.
+    A first trial may fall into a slow moment, so the next comes soon. If it ends alike,
+    the next comes after twice the time, up to a minute; and later if much time was
+    lost, so that these trials lose no more than 2 % of the time.
+
+    A way only wins if it stays ahead for three times as long as a trial.
 
     `Worth` decides for each text besides.
     """
@@ -30,6 +33,7 @@ class Pace(Observer):
     LEAD = 1.03  # the other way must be so many times as fast to be taken
     SOON, LONGEST = 0.2, 60.0  # seconds between trials
     STEPS, DRAFTS = 6, 48  # of a trial, at least
+    TO_WIN = 3  # times as long as a trial that is lost
     LATE = 2  # steps after a change that were planned before, or catch up
 
     def __init__(self, now: Callable[[], float] = perf_counter):
@@ -106,19 +110,24 @@ class _Size:
             if self._rest <= 0:
                 self._change(is_trial=True)
         elif self._is_trial:
-            has_won = own.pace > Pace.LEAD * other.pace
-            self._rest = Pace.SOON
-            if self._last_rest and not has_won:
-                rest = max(2 * self._last_rest, self._lost(other.pace) / Pace.COST)
-                self._rest = min(rest, Pace.LONGEST)
-            self._last_rest = self._rest
-            self._is_trial = False
-            if not has_won:
+            if own.pace <= Pace.LEAD * other.pace:
+                self._rest = self._next_rest(other.pace)
+                self._last_rest = self._rest
                 self._change(is_trial=False)
+            elif len(self._steps) >= Pace.TO_WIN * least + Pace.LATE:
+                self._is_trial = False
+                self._rest = self._last_rest = Pace.SOON
         elif self._rest < 0 or other.pace > Pace.LEAD * own.pace:
             self._change(is_trial=True)
         else:
             self._steps = self._steps[-least - Pace.LATE :]
+
+    def _next_rest(self, pace: float) -> float:
+        """Seconds until the next trial, after one that was lost to this pace."""
+        if not self._last_rest:
+            return Pace.SOON
+        rest = max(2 * self._last_rest, self._lost(pace) / Pace.COST)
+        return min(rest, Pace.LONGEST)
 
     def _lost(self, pace: float) -> float:
         """Seconds that the trial has lost, beside the other way's pace.
@@ -134,6 +143,8 @@ class _Size:
         self.guesses = not self.guesses
         self._is_trial = is_trial
         self._steps = []
+        if is_trial:
+            self._paces[self.guesses] = _Measured()
 
 
 class _Measured:
@@ -144,11 +155,15 @@ class _Measured:
         self.pace = 0.0  # tokens a second, of a sequence
 
     def add(self, seconds: float, tokens: float) -> None:
-        """The median of the seconds counts: now and then a step has to wait."""
+        """Steps may be uneven, so their sum counts, not their median.
+
+        Now and then a step has to wait: it counts as three usual ones at most.
+        """
         self._steps.append((seconds, tokens))
         times = sorted([seconds for seconds, _ in self._steps])
-        mean = sum([tokens for _, tokens in self._steps]) / len(times)
-        self.pace = mean / times[len(times) // 2]
+        most = 3 * times[len(times) // 2]
+        told = sum([tokens for _, tokens in self._steps])
+        self.pace = told / sum([min(seconds, most) for seconds in times])
 
 
 def tokens_of_step(plan: "Plan") -> int:

@@ -240,7 +240,9 @@ class Axis(Band):
         for number, words in self.marks.items():
             style = {"color": sheet.look.ink, "linewidth": 1.6, "layer": 1}
             self._draw_line(sheet, scale.x(number), **style)
-            sheet.write(scale.x(number), y + 8, words, ha="center", weight="bold")
+            half = width_of(words, bold=True) / 2
+            middle = min(max(scale.x(number), x + half), x + width - half)
+            sheet.write(middle, y + 8, words, ha="center", weight="bold")
         for tick in scale.ticks if self.ticks is None else self.ticks:
             place, words = scale.x(tick), f"{tick:,g}"
             if not self.is_bare:

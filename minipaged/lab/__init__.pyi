@@ -22,6 +22,7 @@ from .measure.measured import measured_profile as measured_profile
 from .measure.measured import measured_prompt_rungs as measured_prompt_rungs
 from .measure.measured import measured_ranks as measured_ranks
 from .measure.measured import measured_replicas as measured_replicas
+from .measure.measured import measured_speculation as measured_speculation
 from .measure.measured import measured_tuning as measured_tuning
 from .measure.measured import paper_figures as paper_figures
 from .measure.one_server import Outcome as Outcome
@@ -135,6 +136,7 @@ from .plots.pointers import plot_pointer_tile as plot_pointer_tile
 from .plots.pool import plot_pool as plot_pool
 from .plots.preempted import plot_preemptions as plot_preemptions
 from .plots.programs import plot_programs as plot_programs
+from .plots.published import plot_published as plot_published
 from .plots.quantities import plot_quantities as plot_quantities
 from .plots.queues import plot_queues as plot_queues
 from .plots.ragged import plot_ragged_batch as plot_ragged_batch
@@ -179,6 +181,8 @@ from .plots.warps import plot_warps as plot_warps
 from .plots.waves import plot_waves as plot_waves
 from .plots.way import plot_way as plot_way
 from .plots.ways import plot_ways as plot_ways
+from .plots.written import in_bits as in_bits
+from .plots.written import plot_written as plot_written
 from .pool.replay import record as record
 from .pool.replay_widget import ReplayWidget as ReplayWidget
 from .pool.server_widget import ServerWidget as ServerWidget

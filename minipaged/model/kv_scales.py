@@ -4,6 +4,10 @@ Each layer and KV head has a scale for K and one for V: so large that twice the 
 numbers of a text fit. Then the text is computed over both caches, the model's own and
 that of 8 bits. The share of tokens that both find likeliest is the *agreement*. A model
 below LEAST_AGREEMENT is refused, because its text would become another in silence.
+
+On the text that decided the scales, all numbers fit. So the agreement shows what
+rounding costs. It does not show what is lost when another text has numbers that are
+more than twice as large: take a text such as the model will see.
 """
 
 import os
@@ -70,7 +74,8 @@ class KVScales:
     """The scales of a model's K and V, and what 8 bits cost on the text behind them.
 
     kind: "fp8" or "fp8_v". layers: what the cache is given. text: token ids.
-    agreement: the share of tokens with the same likeliest next token as in `bits` bits.
+    agreement: the share of tokens with the same likeliest next token as in `bits` bits,
+    on this text, in which no number is too large for its scale.
     error: the size of the logits' difference, relative to that of the logits.
     """
 

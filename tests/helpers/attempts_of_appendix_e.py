@@ -42,60 +42,123 @@ def with_flaw(function, name):
     return partial(function, **{name: True})
 
 
-# --- 2: a guess that was drawn --------------------------------------------------------
-
-
-def taken(p, q, guess, number, draw):
-    """Without a division, unlike the solution in the notebook."""
-    if number * q[guess] < p[guess]:
-        return guess
-    weights = []
-    for token in range(len(p)):
-        lacking = p[token] - q[token]
-        weights.append(lacking if lacking > 0 else 0.0)
-    return draw(weights)
+# --- 2: guesses that were drawn -------------------------------------------------------
 
 
 def lacking(p, q):
     return [max(a - b, 0) for a, b in zip(p, q, strict=True)]
 
 
-def as_if_not_drawn(p, q, guess, number, draw):
-    return guess if number < p[guess] else draw(lacking(p, q))
+class Taken:
+    """The flaws are in subclasses."""
+
+    def __init__(self, p, q, guesses, numbers, draw):
+        self.p, self.q, self.guesses, self.numbers = p, q, guesses, numbers
+        self.draw = draw
+
+    def run(self):
+        tokens = []
+        for place in range(len(self.guesses)):
+            if not self.takes(place, self.guesses[place], self.numbers[place]):
+                return tokens + self.anew(self.p[place], self.q[place], place)
+            tokens.append(self.guesses[place])
+        return tokens + self.one_more()
+
+    def takes(self, place, guess, number):
+        """Without a division, unlike the solution in the notebook."""
+        return number * self.q[place][guess] < self.p[place][guess]
+
+    def anew(self, p, q, place):
+        return [self.draw(lacking(p, q))]
+
+    def one_more(self):
+        return [self.draw(self.p[len(self.guesses)])]
 
 
-def upside_down(p, q, guess, number, draw):
-    return guess if number * p[guess] < q[guess] else draw(lacking(p, q))
+def taken(p, q, guesses, numbers, draw):
+    return Taken(p, q, guesses, numbers, draw).run()
 
 
-def anew_from_p(p, q, guess, number, draw):
-    return guess if number * q[guess] < p[guess] else draw(p)
+def taken_as_plain_ints(p, q, guesses, numbers, draw):
+    """What is drawn may be a tensor, so int() is a fair thing to write."""
+    return [int(token) for token in taken(p, q, guesses, numbers, draw)]
 
 
-def anew_without_the_guess(p, q, guess, number, draw):
-    rest = [share if token != guess else 0 for token, share in enumerate(p)]
-    return guess if number * q[guess] < p[guess] else draw(rest)
+def taken_drawn_before(p, q, guesses, numbers, draw):
+    """A draw that is of no use does no harm."""
+    more = draw(p[-1])
+    found = taken(p, q, guesses, numbers, draw)
+    return [*found[:-1], more] if len(found) > len(guesses) else found
 
 
-def anew_from_q(p, q, guess, number, draw):
-    return guess if number * q[guess] < p[guess] else draw(lacking(q, p))
+class AsIfNotDrawn(Taken):
+    def takes(self, place, guess, number):
+        return number < self.p[place][guess]
 
 
-def takes_all(p, q, guess, number, draw):
-    return guess
+class UpsideDown(Taken):
+    def takes(self, place, guess, number):
+        return number * self.p[place][guess] < self.q[place][guess]
 
 
-def takes_none(p, q, guess, number, draw):
-    return draw(lacking(p, q))
+class AnewFromP(Taken):
+    def anew(self, p, q, place):
+        return [self.draw(p)]
 
 
-def the_likeliest(p, q, guess, number, draw):
-    return guess if p[guess] == max(p) else p.index(max(p))
+class AnewWithoutTheGuess(Taken):
+    def anew(self, p, q, place):
+        guess = self.guesses[place]
+        rest = [share if token != guess else 0 for token, share in enumerate(p)]
+        return [self.draw(rest)]
 
 
-def below_zero(p, q, guess, number, draw):
-    weights = [a - b for a, b in zip(p, q, strict=True)]
-    return guess if number * q[guess] < p[guess] else draw(weights)
+class AnewFromQ(Taken):
+    def anew(self, p, q, place):
+        return [self.draw(lacking(q, p))]
+
+
+class BelowZero(Taken):
+    def anew(self, p, q, place):
+        return [self.draw([a - b for a, b in zip(p, q, strict=True)])]
+
+
+class TakesAll(Taken):
+    def takes(self, place, guess, number):
+        return True
+
+
+class TakesNone(Taken):
+    def takes(self, place, guess, number):
+        return False
+
+
+class GoesOn(Taken):
+    """Guesses after a refused one count, too."""
+
+    def run(self):
+        tokens = []
+        for place, guess in enumerate(self.guesses):
+            if self.takes(place, guess, self.numbers[place]):
+                tokens.append(guess)
+            else:
+                tokens += self.anew(self.p[place], self.q[place], place)
+        return tokens + self.one_more()
+
+
+class NothingAnew(Taken):
+    def anew(self, p, q, place):
+        return []
+
+
+class NothingMore(Taken):
+    def one_more(self):
+        return []
+
+
+class TheDrawnAlone(Taken):
+    def run(self):
+        return super().run()[-1:]
 
 
 # --- 3: what is kept of a step's branches ---------------------------------------------
@@ -209,6 +272,15 @@ class ReturnsTokens(Kept):
         return super().run()[1]
 
 
+def taken_by(kind):
+    """An attempt of this class, as a function."""
+
+    def attempt(p, q, guesses, numbers, draw):
+        return kind(p, q, guesses, numbers, draw).run()
+
+    return attempt
+
+
 def run_of(kind):
     """An attempt of this class, as a function."""
 
@@ -217,6 +289,9 @@ def run_of(kind):
 
     return attempt
 
+
+# Other ways that are right, too.
+ALSO_RIGHT = [("taken", taken_as_plain_ints), ("taken", taken_drawn_before)]
 
 # What the check must say of each fault.
 FAULTS = {
@@ -231,16 +306,20 @@ FAULTS = {
         (lambda *case: 5, "expected a list of tokens"),
     ],
     "taken": [
-        (as_if_not_drawn, "of a guess that was not drawn"),
-        (upside_down, "p / q, not q / p"),
-        (anew_from_p, "not from p"),
-        (anew_without_the_guess, "p without the guess"),
-        (anew_from_q, "p - q, not q - p"),
-        (takes_all, "a guess may be refused"),
-        (takes_none, "a guess may be taken"),
-        (the_likeliest, "the likeliest token is not the only right one"),
-        (below_zero, "weights are not negative"),
-        (lambda *case: 0.5, "expected a token"),
+        (taken_by(AsIfNotDrawn), "of a guess that was not drawn"),
+        (taken_by(UpsideDown), "p / q, not q / p"),
+        (taken_by(AnewFromP), "not from p"),
+        (taken_by(AnewWithoutTheGuess), "p without the guess"),
+        (taken_by(AnewFromQ), "p - q, not q - p"),
+        (taken_by(BelowZero), "weights are not negative"),
+        (taken_by(TakesAll), "a guess may be refused"),
+        (taken_by(TakesNone), "a guess may be taken"),
+        (taken_by(GoesOn), "after a refused guess nothing counts"),
+        (taken_by(NothingAnew), "a token is drawn in its place"),
+        (taken_by(NothingMore), "if all guesses are taken, one token more"),
+        (taken_by(TheDrawnAlone), "are new tokens, too"),
+        (lambda *case: 0, "expected a list of tokens"),
+        (lambda *case: [0.5], "expected a list of tokens"),
     ],
     "kept": [
         (run_of(KeepsAll), "free the tables of the other branches"),

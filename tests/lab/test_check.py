@@ -3,6 +3,7 @@
 The solutions that the notebooks fold away are run in tests/notebooks/test_alone.py.
 """
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -117,6 +118,12 @@ def test_every_check_is_tried():
 @pytest.mark.parametrize("name", RIGHT)
 def test_a_right_attempt_is_accepted(capsys, name):
     assert "accepted" in verdict(capsys, name, RIGHT[name])
+
+
+def test_a_right_attempt_at_8_bits_is_cast_and_read_back(capsys):
+    said = verdict(capsys, "eight_bits", RIGHT["eight_bits"])
+    off = float(re.search(r"became the byte [01]{8}, read as .* off by (.+)%", said)[1])
+    assert 1 < off <= 6.25
 
 
 @pytest.mark.parametrize(
@@ -263,7 +270,10 @@ def test_a_cache_may_return_copies_of_slots_that_never_move(capsys, attempt):
 
 @pytest.mark.parametrize(
     "attempt",
-    lesson6.ALSO_RIGHT + appendix_c.ALSO_RIGHT + appendix_g.ALSO_RIGHT,
+    lesson6.ALSO_RIGHT
+    + appendix_c.ALSO_RIGHT
+    + appendix_e.ALSO_RIGHT
+    + appendix_g.ALSO_RIGHT,
     ids=lambda a: a[0],
 )
 def test_another_way_is_accepted(capsys, attempt):

@@ -11,6 +11,7 @@ from minipaged.lab.plots.checked import plot_checked
 from minipaged.lab.plots.copying import freeze
 from minipaged.lab.plots.drafts import plot_drafts
 from minipaged.lab.plots.moved_back import plot_moved_back
+from minipaged.lab.plots.published import plot_published
 from minipaged.lab.plots.tree_mask import plot_tree_mask
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
@@ -40,12 +41,12 @@ def life():
     return plot_drafts(dict(zip(headings, pairs, strict=True)), "title")
 
 
-def moved_back():
+def moved_back(**wrong):
     """Of four tokens in blocks of 2, the last two move one place back."""
     table = BlockTable(BlockPool(4, 2))
     table.append(4)
     places = {"planned": {2: "x", 3: "y"}, "moved": {1: "x", 2: "y"}}
-    return plot_moved_back(table, places, "title")
+    return plot_moved_back(table, places, "title", **wrong)
 
 
 P, Q = [0.5, 0.3, 0.2], [0.2, 0.3, 0.5]
@@ -57,6 +58,8 @@ DRAWINGS = {
     "a life": life,
     "a mask": lambda: plot_tree_mask(["of"], [["P", "is"], ["F"]], "title"),
     "moved back": moved_back,
+    "moved over a wrong guess": lambda: moved_back(wrong={1: "z"}),
+    "published": lambda: plot_published(["a", "dog"], ["a", "cat"], "title"),
     "accepted": lambda: plot_acceptance(P, Q, "title"),
     "frequencies": lambda: plot_frequencies(P, {"one": P, "other": Q}, "title"),
 }
@@ -113,6 +116,25 @@ def test_tokens_are_moved_in_their_order():
         ("planned", 2, "moved", 1),
         ("planned", 3, "moved", 2),
     ]
+
+
+def test_a_token_is_moved_over_the_wrong_guess():
+    figure = DRAWINGS["moved over a wrong guess"]()
+    planned, moved = figure.scene.rows
+    assert planned.words == ["", "z", "x", "y"] and planned.tones[1] == Tone(BAD)
+    assert moved == moved_back().scene.rows[1]
+    assert "a wrong guess" in texts(figure)
+    assert "a wrong guess" not in texts(moved_back())
+
+
+def test_a_name_is_crossed_where_the_block_holds_another_token():
+    figure = DRAWINGS["published"]()
+    name, content = figure.scene.rows
+    assert [name.words, content.words] == [["a", "dog"], ["a", "cat"]]
+    assert content.tones == [soft("A"), Tone(BAD)]
+    (link,) = figure.scene.links
+    assert link[:4] == ("name", 1, "content", 1) and crosses(figure) == 1
+    assert crosses(plot_published(["a"], ["a"], "title")) == 0
 
 
 def test_what_p_lacks_is_as_long_as_what_q_has_too_much():

@@ -4,8 +4,9 @@ from math import log2
 
 import pytest
 
-from helpers.drawn import lines, texts
+from helpers.drawn import lines, places_of, texts
 from helpers.readable import readable_in_all_themes
+from minipaged.draw.marks import Dots
 from minipaged.lab import plot_number_line
 
 TYPES = {"one": [0.0, 1.0, 2.0, 8.0, 64.0], "other": [-1.0, 0.125, 6.0]}
@@ -30,6 +31,35 @@ def test_it_says_which_are_the_smallest_and_the_largest(figure):
     assert "-1" not in said
 
 
+TENSORS = {"K": [-2.0, 0.0, 0.5], "V": [4.0], "K again": [1.0]}
+
+
+def with_tensors(**options):
+    return plot_number_line(TYPES, "title", TENSORS, (0.125, 8.0), **options)
+
+
+def test_tensors_are_dots_whatever_their_sign_and_without_zeros():
+    figure = with_tensors()
+    left, right = (places_of(figure, words)[0][0] for words in ("1/8", "8"))
+    doubling = (right - left) / 6
+    found = [
+        round((x - left) / doubling - 3, 3)
+        for each in figure.scene.of(Dots)
+        for x, _ in each.places
+    ]
+    assert sorted(found) == [-1, 0, 1, 2]  # 1/2, 1, 2 and 4
+
+
+def test_marks_stand_in_place_of_triangles():
+    assert not {"1", "64", "6"} & set(texts(with_tensors()))
+
+
+def test_lanes_of_one_hue_look_alike():
+    figure = with_tensors(hues=(0, 1, 0))
+    colours = [each.color for each in figure.scene.of(Dots)]
+    assert colours[0] == colours[1] == colours[3] != colours[2]
+
+
 test_it_can_be_read = readable_in_all_themes(
-    {"two types": lambda: plot_number_line(TYPES, "title")}
+    {"two types": lambda: plot_number_line(TYPES, "title"), "tensors": with_tensors}
 )

@@ -12,7 +12,7 @@ import pytest
 import minipaged as mp
 from helpers.readable import PAGES, contrast, edges_of, readable_in_all_themes
 from minipaged.draw import palette, tones
-from minipaged.draw.marks import Area, Box, Scene, Stroke, Words
+from minipaged.draw.marks import Area, Box, Dots, Scene, Stroke, Words
 from minipaged.draw.tones import FOUND, free, kind_of_slot, others, soft, strong
 from minipaged.lab.plots import render as render_module
 from minipaged.lab.plots.charts import plot_histogram, plot_lines, plot_waste
@@ -218,6 +218,9 @@ DRAWINGS = {
     "lines over even axes": lambda: plot_lines(
         range(30), {"one": range(30)}, "title", "x", "y", logarithmic=False
     ),
+    "lines up to a height": lambda: plot_lines(
+        [1, 2], {"one": [40, 100]}, "t", "", "", logarithmic=False, highest=104
+    ),
     "lines with crosses": lambda: plot_lines(
         [1, 2], {"one": [1, 900]}, "t", "", "", y_is_logarithmic=True, crosses=[[2, 8]]
     ),
@@ -246,6 +249,17 @@ def test_lines_are_the_values_and_crosses_lie_in_the_line_s_colour():
         ("", 0, [2, 2, 2], True),
         ("", 1, [1, 1, 1], True),
     ]
+
+
+def test_the_axis_ends_where_it_shall():
+    """So a point at 100 is nearer to the top if the axis ends at 104 than at 200."""
+
+    def height_of_100(highest):
+        lines = {"one": [0, 100]}
+        figure = plot_lines([1, 2], lines, "t", "x", "y", False, highest=highest)
+        return figure.scene.of(Dots)[0].places[-1][1]
+
+    assert height_of_100(104) < height_of_100(200)
 
 
 def test_a_histogram_marks_the_mean():

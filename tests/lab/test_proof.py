@@ -101,6 +101,14 @@ def test_a_wrong_loop_by_hand_is_found(capsys):
     assert "0 of 3 prompts equal" in capsys.readouterr().out
 
 
+def test_another_model_may_stand_in_huggingface_s_column(paged, capsys):
+    """As one whose cache rounds; here, one of fewer layers."""
+    other = tiny_model("qwen3", num_hidden_layers=1)
+    prove("Its own", paged, PROMPTS, GREEDY, theirs=paged.model)
+    refute("Another", paged, PROMPTS, GREEDY, theirs=other)
+    assert "minipaged" in capsys.readouterr().out
+
+
 def test_a_proof_prints_both_columns_and_records_itself(
     paged, capsys, monkeypatch, tmp_path
 ):

@@ -1,6 +1,7 @@
 """What 8 bits cost: measured, said, and refused if it is too much."""
 
 import math
+from copy import deepcopy
 from dataclasses import replace
 from functools import cache
 from random import Random
@@ -127,6 +128,23 @@ def test_a_model_that_it_would_ruin_is_refused_with_the_figure():
     assert taken.kv_scales.agreement < 0.95
 
 
+def test_numbers_of_k_that_are_far_larger_than_the_rest_need_its_own_type():
+    """In 32 bits it is the same model. The scale of K loses all but these numbers."""
+    model = deepcopy(pocket()[0])
+    with torch.no_grad():
+        for layer in model.model.layers:
+            for number in 0, 16:  # RoPE turns these two together
+                layer.self_attn.k_norm.weight[number] *= 2**16
+                layer.self_attn.q_norm.weight[number] /= 2**16
+    text = long_answer()[1]
+    own, other = (logits_of(p, text) for p in (paged(), mp.PagedModel(model, 8)))
+    assert torch.equal(own, other)
+    with pytest.raises(mp.UnsupportedModel, match=r'try .*"fp8_v"'):
+        mp.PagedModel(model, 8, kv_dtype="fp8")
+    alone = mp.PagedModel(model, 8, kv_dtype="fp8_v").kv_scales
+    assert alone.agreement == paged("fp8_v").kv_scales.agreement
+
+
 # What a wrong use of right scales makes of a layer's cache.
 WRONG = {
     "scales of K forgotten": lambda layer: replace(
@@ -197,6 +215,7 @@ def test_scales_are_saved_beside_the_model_and_found_again(folder):
 
 PLANTED = {
     "all 1": lambda tensors: {name: torch.ones_like(x) for name, x in tensors.items()},
+    "16 times too small": lambda tensors: {name: x / 16 for name, x in tensors.items()},
     "of another layer": lambda tensors: {
         name: tensors[name.translate(str.maketrans("0123", "1230"))] for name in tensors
     },

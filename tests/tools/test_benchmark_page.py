@@ -79,6 +79,14 @@ def test_what_reaches_the_aim_in_8_bits_is_counted_anew(copied):
     assert "The aim, 0.5 above 100 MB, is reached in 1 of 19." in readme
 
 
+@pytest.mark.parametrize(("times", "said"), [(0.949, "missed"), (0.95, "reached")])
+def test_whether_64_users_reach_the_aim_with_guesses_is_read(copied, times, said):
+    path = copied / "minipaged/lab/measure/data/gpu-speculation.json"
+    change(path, "free, 64, 2 guesses", "times_plain", value=times)
+    readme, _ = benchmark_page.pages().values()
+    assert f"with free guesses it is {said} ({times:.3f})" in readme
+
+
 def test_bursts_are_those_of_the_host_that_has_them(copied):
     path = copied / "figures/data/first-batches.json"
     burst = {"step_ms": [[4.0, 5.0], [4.0, 12.0], [4.0, 6.0]]}

@@ -91,48 +91,68 @@ _LOOKUPS = {
     "num_tokens guesses at most": partial(_searched, cut=False),
 }
 
-# --- 2: a guess that was drawn --------------------------------------------------------
+# --- 2: guesses that were drawn -------------------------------------------------------
+
+_NUM_TOKENS = 4  # of the vocabulary
+_THOUSAND = 1001  # a weight is one of so many numbers, from 0 to 1
 
 
-class _Drawn(int):
-    """A token that `draw` has given, and from which weights."""
+def _draw(weights: Sequence[float]) -> int:
+    """What the reader's function draws with: a number that tells the weights.
 
-    weights: list[float]
-
-
-def _draw(weights: Sequence[float]) -> _Drawn:
-    """What the reader's function draws with: here always the likeliest token."""
+    No token of the vocabulary is as large. An int, so that it stays what it is in
+    `int(draw(weights))`.
+    """
     weights = [float(weight) for weight in weights]
     if min(weights) < 0:
         raise Rejected(f"draw({weights}): weights are not negative")
     if not sum(weights):
         raise Rejected("draw: all weights are 0, so there is nothing to draw from")
-    token = _Drawn(weights.index(max(weights)))
-    token.weights = [weight / sum(weights) for weight in weights]
+    token = 1
+    for weight in weights:
+        token = _THOUSAND * token + round(1000 * weight / sum(weights))
     return token
 
 
 _P, _Q = [0.5, 0.3, 0.15, 0.05], [0.2, 0.6, 0.1, 0.1]
 _PAIRS = ((_P, _Q), (_Q, _P), (_P, _P), ([0.0, 0.75, 0.25, 0.0], _P))
+_NUMBERS = (0.01, 0.17, 0.27, 0.45, 0.55, 0.8, 0.99)
 
 
 @exercise
 def taken(attempt: Attempt) -> None:
-    """(p, q, guess, number, draw) -> the token: the guess, or one drawn anew."""
-    cases = [
-        (p, q, guess, number, _draw)
+    """(p, q, guesses, numbers, draw) -> guesses that are taken, and one token more."""
+    cases: list[tuple[Any, ...]] = [
+        ([p, _Q], [q], [guess], [number], _draw)
         for p, q in _PAIRS
-        for guess in range(4)
-        for number in (0.01, 0.17, 0.27, 0.45, 0.55, 0.8, 0.99)
+        for guess in range(_NUM_TOKENS)
+        for number in _NUMBERS
     ]
-    compare(attempt, cases, _token, _TOKENS, read=_in_words, write=str)
+    cases.append(([_P], [], [], [], _draw))
+    draw = Random(0)
+    for _ in range(60):
+        pairs = draw.choices(_PAIRS, k=draw.randint(2, 4))
+        p, q = [p for p, _ in pairs], [q for _, q in pairs]
+        guesses = draw.choices(range(_NUM_TOKENS), k=len(q))
+        cases.append(([*p, _P], q, guesses, draw.choices(_NUMBERS, k=len(q)), _draw))
+    compare(attempt, cases, _tokens, _TOKENS, read=_in_words, write=str)
 
 
 def _in_words(found: Any) -> str:
-    want("a token", found, isinstance(found, int))
-    if isinstance(found, _Drawn):
-        return f"draw([{', '.join(f'{weight:.3f}' for weight in found.weights)}])"
-    return f"token {found}"
+    want("a list of tokens", found, isinstance(found, list | tuple))
+    for token in found:
+        want("a list of tokens", found, isinstance(token, int))
+    return f"[{', '.join(map(_in_a_word, found))}]"
+
+
+def _in_a_word(token: int) -> str:
+    """A token of the vocabulary, or from which weights it was drawn."""
+    weights: list[str] = []
+    rest = token
+    while rest >= _NUM_TOKENS:
+        rest, weight = divmod(rest, _THOUSAND)
+        weights.insert(0, f"{weight / 1000:.3f}")
+    return f"draw([{', '.join(weights)}])" if weights else str(token)
 
 
 Weights = Callable[[Sequence[float], Sequence[float], int], list[float]]
@@ -142,53 +162,77 @@ def _lacking(p: Sequence[float], q: Sequence[float], guess: int) -> list[float]:
     return [max(a - b, 0) for a, b in zip(p, q, strict=True)]
 
 
-def _token(
-    p: Sequence[float],
-    q: Sequence[float],
-    guess: int,
-    number: float,
-    draw: Callable[[Sequence[float]], _Drawn],
+def _tokens(
+    p: Sequence[Sequence[float]],
+    q: Sequence[Sequence[float]],
+    guesses: Sequence[int],
+    numbers: Sequence[float],
+    draw: Callable[[Sequence[float]], int],
     *,
     chance: Callable[[float, float], float] = lambda p, q: p / q,
     weights: Weights = _lacking,
+    goes_on: bool = False,
+    ends: bool = False,
+    with_one_more: bool = True,
+    drawn_alone: bool = False,
 ) -> str:
     """What the right rule does, in words; the options plant mistakes."""
-    if q[guess] == 0 or number < chance(p[guess], q[guess]):
-        return _in_words(guess)
-    wanted = weights(p, q, guess)
-    return _in_words(draw(wanted)) if sum(wanted) else "nothing"
+    tokens: list[int] = []
+    for place, (guess, number) in enumerate(zip(guesses, numbers, strict=True)):
+        if number < chance(p[place][guess], q[place][guess]):
+            tokens.append(guess)
+            continue
+        if ends:
+            return _in_words(tokens)
+        wanted = weights(p[place], q[place], guess)
+        if not sum(wanted):
+            return "nothing"
+        tokens.append(draw(wanted))
+        if not goes_on:
+            return _in_words(tokens[-1:] if drawn_alone else tokens)
+    if with_one_more:
+        tokens.append(draw(p[-1]))
+    return _in_words(tokens[-1:] if drawn_alone else tokens)
 
 
 _TOKENS = {
-    "p[guess] alone is the chance of a guess that was not drawn; here take it with "
-    "p[guess] / q[guess]": partial(_token, chance=lambda p, q: p),
+    "p alone is the chance of a guess that was not drawn; here take it with p / q": (
+        partial(_tokens, chance=lambda p, q: p)
+    ),
     "the chance is p / q, not q / p": (
-        partial(_token, chance=lambda p, q: q / p if p else 1)
+        partial(_tokens, chance=lambda p, q: q / p if p else 1)
     ),
     "draw anew from max(p - q, 0), not from p: the guess was likely enough": (
-        partial(_token, weights=lambda p, q, guess: list(p))
+        partial(_tokens, weights=lambda p, q, guess: list(p))
     ),
     "p without the guess is for a guess that was not drawn; here max(p - q, 0)": (
         partial(
-            _token,
+            _tokens,
             weights=lambda p, q, guess: [
                 share * (token != guess) for token, share in enumerate(p)
             ],
         )
     ),
     "what q has too little of is p - q, not q - p": (
-        partial(_token, weights=lambda p, q, guess: _lacking(q, p, guess))
+        partial(_tokens, weights=lambda p, q, guess: _lacking(q, p, guess))
     ),
-    "a guess may be refused: take it only if number < p[guess] / q[guess]": (
-        partial(_token, chance=lambda p, q: 1)
+    "a guess may be refused: take it only if its number is below p / q": (
+        partial(_tokens, chance=lambda p, q: 1)
     ),
-    "a guess may be taken: if number < p[guess] / q[guess]": (
-        partial(_token, chance=lambda p, q: 0)
+    "a guess may be taken: if its number is below p / q": (
+        partial(_tokens, chance=lambda p, q: 0)
     ),
-    "the likeliest token is not the only right one: compare number with p / q": (
-        lambda p, q, guess, number, draw: (
-            f"token {guess}" if p[guess] == max(p) else f"token {p.index(max(p))}"
-        )
+    "after a refused guess nothing counts: the other guesses follow it": (
+        partial(_tokens, goes_on=True)
+    ),
+    "if a guess is refused, a token is drawn in its place": (
+        partial(_tokens, ends=True)
+    ),
+    "if all guesses are taken, one token more is drawn from the last p": (
+        partial(_tokens, with_one_more=False)
+    ),
+    "the guesses that are taken are new tokens, too": (
+        partial(_tokens, drawn_alone=True)
     ),
 }
 

@@ -4,6 +4,7 @@ What a cast makes of a number above 448 depends on library and device: NaN, 448,
 another number. So attempts return what the cast is given.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from minipaged.lab.check.diagnose import Case, Rules, ask_each, diagnose, tell, which
 from minipaged.lab.check.verdict import Attempt, Rejected, exercise, short
-from minipaged.memory.eight_bits import LARGEST, scale_for
+from minipaged.memory.eight_bits import E4M3, LARGEST, scale_for
 
 
 def _draw(
@@ -57,7 +58,7 @@ def _cases() -> dict[str, tuple[Tensor, Tensor, float]]:
 
 
 @exercise
-def eight_bits(attempt: Attempt) -> None:
+def eight_bits(attempt: Attempt) -> Callable[[], str]:
     """(text, new, margin) -> what the cast to e4m3 is given, and each head's scale."""
     cases = _cases()
     answers = ask_each(attempt, [*cases.values()], _right, _read, _same_pair)
@@ -74,6 +75,17 @@ def eight_bits(attempt: Attempt) -> None:
     said = which(NUMBER_FLAWS, numbers, _same)
     for case, own in numbers:
         _expect_numbers(where(*case), own, case, said)
+    (_, new, _), (numbers, scales) = answers[0]  # all of its numbers fit
+    return lambda: _stored(new, numbers, scales)
+
+
+def _stored(new: Tensor, numbers: Tensor, scales: Tensor) -> str:
+    """What a cast of the attempt's numbers makes of them."""
+    byte = numbers.to(E4M3)
+    read = byte.float() * scales[:, None]
+    off = ((read - new) / new).abs().max()
+    at = f"{new[0, 0, 1]:.4g} became the byte {byte.view(torch.uint8)[0, 0, 1]:08b}"
+    return f"{at}, read as {read[0, 0, 1]:.4g}; off by {off:.1%} at most"
 
 
 def _scales(text: Tensor, new: Tensor, margin: float) -> Tensor:

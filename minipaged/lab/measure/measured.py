@@ -164,6 +164,23 @@ def measured_ranks() -> dict[str, Any]:
     return json.loads((DATA / "gpu-ranks.json").read_text("utf-8"))
 
 
+def measured_speculation() -> dict[str, dict[str, Any]]:
+    """Rows of the report that benchmarks/gpu/speculation.py wrote on an H200.
+
+    By name, such as "plain, 1", for one user without guesses, or "free, 1, 7 guesses".
+    Of a step, with guesses if they are named: `wall_ms`, and for how long of it the GPU
+    computes, `gpu_ms`. Of a whole run: tokens a second in each of the `rounds`. With
+    guesses: `tokens_of_a_step`; and of a run, in which a clock decides about guesses,
+    `part_with_guesses` of the steps, and `times_plain`.
+    """
+    report = json.loads((DATA / "gpu-speculation.json").read_text("utf-8"))
+    return {
+        name: row
+        for name, row in report.items()
+        if isinstance(row, dict) and "tokens_per_s" in row
+    }
+
+
 def measured_draws(device: str = "nvidia-h200") -> list[dict[str, Any]]:
     """`microseconds` of the report that benchmarks/gpu/drawing.py wrote on this device.
 

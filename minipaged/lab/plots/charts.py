@@ -81,13 +81,15 @@ def plot_lines(
     logarithmic: bool = True,
     y_is_logarithmic: bool = False,
     crosses: Sequence[Sequence[float]] = (),
+    highest: float | None = None,
 ) -> Figure:
     """Lines over a logarithmic x axis (base 2), told apart by marker and dashes too.
 
     `logarithmic=False`: over an even one. None leaves a point out. More than 20 values
-    have no markers. crosses: of each line, values to compare with it.
+    have no markers. crosses: of each line, values to compare with it. highest: where
+    the y axis ends.
     """
-    limits = None if y_is_logarithmic else (0, None)
+    limits = None if y_is_logarithmic else (0, highest)
     chart = chart_of(x, lines, title, xlabel, ylabel, logarithmic, limits)
     for series, values in enumerate(crosses):
         points = list(zip(x, values, strict=True))

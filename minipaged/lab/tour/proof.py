@@ -31,6 +31,7 @@ def prove(
     tokenizer: PreTrainedTokenizerBase | None = None,
     seed: int | Sequence[int] | None = None,
     ours: Ours = generate,
+    theirs: PreTrainedModel | None = None,
     quiet: bool = False,
 ) -> list[Output]:
     """Generate on both sides under one config, print two columns, and assert equality.
@@ -41,6 +42,8 @@ def prove(
         tokenizer: if given, text is shown instead of token ids.
         ours: what stands in our column, called as `generate` is, with a seed only if
             there is one. An answer may be a list of new token ids, eos kept.
+        theirs: whose `generate` stands in HuggingFace's column, if not the model's own;
+            such as a copy of it whose cache rounds K and V.
         quiet: print one line in place of the columns, if all is equal.
 
     Returns our outputs. Raises AssertionError if one token differs. The result is also
@@ -48,7 +51,7 @@ def prove(
     variable MINIPAGED_PROOFS names.
     """
     equal, outputs, lines = _compare(
-        claim, paged, prompts, generation_config, tokenizer, seed, ours
+        claim, paged, prompts, generation_config, tokenizer, seed, ours, theirs
     )
     is_short = quiet and equal == len(prompts)
     print(f"{claim}: {lines[-1]}" if is_short else "\n".join(lines))
@@ -66,6 +69,7 @@ def refute(
     tokenizer: PreTrainedTokenizerBase | None = None,
     seed: int | Sequence[int] | None = None,
     ours: Ours = generate,
+    theirs: PreTrainedModel | None = None,
 ) -> None:
     """The negative control of `prove`: the same comparison, which must find the flaw.
 
@@ -73,7 +77,7 @@ def refute(
     if every token is equal, for then the proof is blind to this flaw.
     """
     equal, _, lines = _compare(
-        flaw, paged, prompts, generation_config, tokenizer, seed, ours
+        flaw, paged, prompts, generation_config, tokenizer, seed, ours, theirs
     )
     print("\n".join(lines))
     _record({"control": flaw, "prompts": len(prompts), "equal": equal})
@@ -88,12 +92,14 @@ def _compare(
     tokenizer: PreTrainedTokenizerBase | None,
     seed: int | Sequence[int] | None,
     ours: Ours,
+    reference: PreTrainedModel | None,
 ) -> tuple[int, list[Output], list[str]]:
     """How many prompts are equal, our outputs, and both columns as lines of text."""
     if not prompts:
         raise ValueError("nothing to prove: give at least one prompt")
     is_paged = isinstance(paged, PagedModel)
     model = paged.model if is_paged else paged
+    model = model if reference is None else reference
     theirs = huggingface_outputs(model, prompts, generation_config, seed=seed)
     options = {} if seed is None else {"seed": seed}
     answers = ours(paged, prompts, generation_config, **options)
