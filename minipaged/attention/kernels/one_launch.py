@@ -14,7 +14,8 @@ are few sequences, each may be cut into many pieces: then a second launch merges
 A GPU launches a kernel when the kernel before it has ended, and is idle meanwhile. From
 Hopper on, a launch may begin earlier. Then its programs wait before they read what the
 kernel before it writes: q, K and V of the new tokens. The plan is there already, except
-in the first layer.
+in the first layer. So are tables, and K and V of earlier tokens: where these are words
+(see `eight_bits`), programs ask for their first tiles, and then wait.
 """
 
 from minipaged.attention.kernels.eight_bits import (
@@ -107,13 +108,14 @@ def step_kernel(
     start, stop = tl.load(own + 2), tl.load(own + 3)
     first_result, num_pieces = tl.load(own + 4), tl.load(own + 5)
     kind, own_result = tl.load(own + 6), tl.load(own + 7)
-    # Where the kernel before cannot have written them, words are asked for first.
-    LATER: tl.constexpr = WORDS and new_keys is not None
-    if WAITS and (not LATER or seq < 0):
+    # Words are asked for, and then the loop waits. But words that are written just
+    # before, not by this launch, must be waited for.
+    ASKS_FIRST: tl.constexpr = WORDS and new_keys is not None
+    if WAITS and (not ASKS_FIRST or seq < 0):
         # Programs without a row wait, too: then the next launch, which waits for these
         # programs, has also waited for all kernels before them.
         tl.extra.cuda.gdc_wait()
-    if HANDS_OVER and not LATER:
+    if HANDS_OVER and not ASKS_FIRST:
         tl.extra.cuda.gdc_launch_dependents()
     if seq < 0:
         return  # an unused row of the plan
@@ -130,17 +132,17 @@ def step_kernel(
         q_head = kv_head * TOGETHER + row // (GROUP // TOGETHER)
         q_mask = q_mask & (k_head[None, :] == q_head[:, None])
     q_places = q + places[:, None] + k_column[None, :]
-    if not LATER:
+    if not ASKS_FIRST:
         q_rows = tl.load(q_places, mask=q_mask, other=0.0)
     if new_keys is not None:
         has_new = kind == 2
         place = token * k_token_stride + k_head.to(tl.int64) * k_head_stride + k_column
         k_mask, k_places = (column < KEY_DIM) & has_new, new_keys + place
-        if not LATER:  # asked for before the loop, needed after it
+        if not ASKS_FIRST:  # asked for before the loop, needed after it
             new_k = tl.load(k_places, mask=k_mask, other=0.0)
         place = token * v_token_stride + v_head.to(tl.int64) * v_head_stride + v_col
         v_mask, v_places = (v_column < VALUE_DIM) & has_new, new_values + place
-        if not LATER:
+        if not ASKS_FIRST:
             new_v = tl.load(v_places, mask=v_mask, other=0.0)
         slot = tl.load(slots + token).to(tl.int64)
 
@@ -162,15 +164,17 @@ def step_kernel(
             maximum, total, weighted = over_words_with_few_heads(
                 maximum, total, start, stop, q_places, q_mask, key_head, value_head,
                 table, scale, softcap, BLOCK_SIZE, NUM_KV_HEADS, KEY_DIM, VALUE_DIM,
-                PADDED_KEY_DIM, PADDED_VALUE_DIM, TILE, WAITS, HANDS_OVER and LATER,
+                PADDED_KEY_DIM, PADDED_VALUE_DIM, TILE,
+                WAITS, HANDS_OVER and ASKS_FIRST,
             )  # fmt: skip
         else:
             maximum, total, weighted = over_words(
                 maximum, total, start, stop, q_places, q_mask, key_head, value_head,
                 table, scale, softcap, BLOCK_SIZE, NUM_KV_HEADS, KEY_DIM, VALUE_DIM,
-                PADDED_KEY_DIM, PADDED_VALUE_DIM, TILE, WAITS, HANDS_OVER and LATER,
+                PADDED_KEY_DIM, PADDED_VALUE_DIM, TILE,
+                WAITS, HANDS_OVER and ASKS_FIRST,
             )  # fmt: skip
-        if LATER:
+        if ASKS_FIRST:
             if WAITS:  # programs that had nothing to read wait here
                 tl.extra.cuda.gdc_wait()
             q_rows = tl.load(q_places, mask=q_mask, other=0.0)

@@ -151,10 +151,10 @@ class _Step(NamedTuple):
         return pieces if fills and self.longest >= 512 * pieces else 0
 
     @property
-    def fills_four_better(self) -> bool:
-        """Four places on each multiprocessor, than three, if sequences can be cut?"""
+    def fills_four(self) -> bool:
+        """Four places on each multiprocessor, clearly better than three?"""
         if not self.is_even:
-            return self.on_each > 3
+            return self.on_each >= 2.5
         three, four = (
             _fullness(self.on_each * max(1, int(places / self.on_each)), places)
             for places in (3, 4)
@@ -367,20 +367,21 @@ def _eight_bits(step: _Step, dim: int, group: int) -> _Cut:
 
     There are three places on a multiprocessor, or four, if a thread has fewer
     registers. Of heads of 256, so many numbers are in registers that there are three
-    places, or two for more than 8 query heads. If a sequence is much longer than
-    others, it is better to cut all into pieces of about the same length. A shortest
-    context of 1 says nothing: a graph is captured with it.
+    places, or two for more than 8 query heads.
+
+    If few sequences of many are much longer than others, plain pieces are better. A
+    shortest context of 1 says nothing: graphs are captured with it.
     """
     sizes, places = _wide(step)._replace(registers=168), 3
     if dim > 128:
         sizes, places = _large(step), 3 if group <= 8 else 2
     if step.on_each < 0.2:
         return step.cut(sizes, places, apart=True, early=True)
-    if step.is_spread and step.on_each >= 2.5:
+    if step.on_each >= 2.5 and step.is_spread:
         return step.cut(sizes, 2, early=True)
-    if step.is_spread and step.shortest > 1:
+    if step.on_each >= 1 and 1 < step.shortest < step.longest / 32:
         return step.cut(sizes, places, early=True)
-    if dim <= 128 and step.fills_four_better:
+    if dim <= 128 and step.fills_four:
         sizes, places = sizes._replace(registers=128), 4
     return step.fill(sizes, places, early=True)
 
