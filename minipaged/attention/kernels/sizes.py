@@ -154,7 +154,7 @@ class _Step(NamedTuple):
     def fills_four(self) -> bool:
         """Four places on each multiprocessor, clearly better than three?"""
         if not self.is_even:
-            return self.on_each >= 2.5
+            return self.on_each >= 4
         three, four = (
             _fullness(self.on_each * max(1, int(places / self.on_each)), places)
             for places in (3, 4)
@@ -365,22 +365,28 @@ def _many_query_heads(step: _Step, dim: int) -> _Cut:
 def _eight_bits(step: _Step, dim: int, group: int) -> _Cut:
     """Programs fill all places, and the next layer's ask for their first tiles early.
 
-    There are three places on a multiprocessor, or four, if a thread has fewer
-    registers. Of heads of 256, so many numbers are in registers that there are three
-    places, or two for more than 8 query heads.
+    There are three places on a multiprocessor; four, if a thread has fewer registers;
+    or six of half as many threads. Of heads of 256, so many numbers are in registers
+    that there are three places, or two for more than 8 query heads.
 
-    If few sequences of many are much longer than others, plain pieces are better. A
-    shortest context of 1 says nothing: graphs are captured with it.
+    If some sequences are much longer than others, plain pieces are better. A shortest
+    context of 1 says nothing: graphs are captured with it.
     """
     sizes, places = _wide(step)._replace(registers=168), 3
+    six = _medium(step)._replace(registers=168)
     if dim > 128:
         sizes, places = _large(step), 3 if group <= 8 else 2
-    if step.on_each < 0.2:
+    has_few = step.on_each < (1 if group > 8 and step.is_spread else 0.2)
+    if has_few:
         return step.cut(sizes, places, apart=True, early=True)
-    if step.on_each >= 2.5 and step.is_spread:
-        return step.cut(sizes, 2, early=True)
-    if step.on_each >= 1 and 1 < step.shortest < step.longest / 32:
+    if dim <= 128 and step.on_each >= 7:
+        return step.cut(six, 3, early=True)
+    if 1 < step.shortest < step.longest / 32 and step.on_each >= 1:
         return step.cut(sizes, places, early=True)
+    if step.is_spread and step.on_each >= 2.5:
+        return step.cut(sizes, 2, early=True)
+    if dim <= 128 and step.is_even and 4 < step.on_each <= 6:
+        return step.fill(six, 6, early=True)
     if dim <= 128 and step.fills_four:
         sizes, places = sizes._replace(registers=128), 4
     return step.fill(sizes, places, early=True)

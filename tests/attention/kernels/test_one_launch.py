@@ -761,10 +761,11 @@ def test_sizes_of_long_heads(monkeypatch, step, found):
         ((26, 2429, 2429), 4, (64, 4, 66, False, True, "fill")),  # 2 x 1.6 of four
         ((40, 1500, 1500), 3, (64, 4, 49, False, True, "fill")),  # 2.4 of three
         ((55, 826, 826), 4, (64, 4, 66, False, True, "fill")),  # 3.3 of four: one wave
-        ((92, 769, 769), 3, (64, 4, 49, False, True, "fill")),  # 5.6 of six: two waves
+        ((92, 769, 769), 6, (64, 2, 99, False, True, "fill")),  # 5.6 of six
         ((32, 100, 2048), 3, (64, 4, 49, False, True, "fill")),
         ((76, 136, 855), 4, (64, 4, 66, False, True, "fill")),
-        ((256, 100, 2048), 3, (64, 4, 33, False, True)),  # some are much longer
+        ((256, 100, 2048), 6, (64, 2, 49, False, True)),
+        ((64, 100, 2048), 3, (64, 4, 33, False, True)),  # some are much longer
         ((20, 149, 18240), 3, (64, 4, 49, False, True)),
         ((20, 1, 18240), 3, (64, 4, 49, False, True, "fill")),  # nothing is known
         ((3, 9000, 9000), 3, (64, 4, 49, True, True)),
@@ -772,7 +773,7 @@ def test_sizes_of_long_heads(monkeypatch, step, found):
     ids=str,
 )
 def test_sizes_in_8_bits(monkeypatch, step, places, found):
-    """Three places on a multiprocessor, or four, with fewer registers."""
+    """Three places on a multiprocessor, or four or six, with fewer registers each."""
     shape, options = (16, 8, 128), {"in_eight_bits": True}
     assert sizes_of(monkeypatch, shape, step, **options) == found
     q = torch.empty(1, 16, 128, dtype=torch.bfloat16)
@@ -790,6 +791,8 @@ def test_sizes_in_8_bits(monkeypatch, step, places, found):
         ((8, 4, 256), 1, (33, 1018, 1018), (64, 4, 99, False, True, "fill")),
         ((10, 1, 256), 1, (60, 1018, 1018), (64, 4, 264, False, True, "fill")),
         ((16, 2, 256), 1, (3, 314, 63652), (64, 4, 198, True, True)),
+        ((24, 2, 128), 1, (45, 173, 56336), (64, 4, 198, True, True)),
+        ((24, 2, 128), 1, (32, 673, 8407), (64, 4, 198, False, True, "fill")),
     ],
     ids=str,
 )
