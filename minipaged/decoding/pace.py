@@ -119,8 +119,8 @@ class _Size:
                 self._rest = self._last_rest = Pace.SOON
         elif self._rest < 0 or other.pace > Pace.LEAD * own.pace:
             self._change(is_trial=True)
-        else:
-            self._steps = self._steps[-least - Pace.LATE :]
+        else:  # so the next look comes some steps later
+            del self._steps[: Pace.STEPS]
 
     def _next_rest(self, pace: float) -> float:
         """Seconds until the next trial, after one that was lost to this pace."""
@@ -152,18 +152,24 @@ class _Measured:
 
     def __init__(self) -> None:
         self._steps: deque[tuple[float, float]] = deque(maxlen=48)
-        self.pace = 0.0  # tokens a second, of a sequence
 
     def add(self, seconds: float, tokens: float) -> None:
-        """Steps may be uneven, so their sum counts, not their median.
-
-        Now and then a step has to wait: it counts as three usual ones at most.
-        """
+        """A step of this way is over."""
         self._steps.append((seconds, tokens))
+
+    @property
+    def pace(self) -> float:
+        """Tokens a second, of a sequence; 0 if there was no step yet.
+
+        Steps may be uneven, so their sum counts, not their median. Now and then a step
+        has to wait: it counts as three usual ones at most.
+        """
+        if not self._steps:
+            return 0.0
         times = sorted([seconds for seconds, _ in self._steps])
         most = 3 * times[len(times) // 2]
         told = sum([tokens for _, tokens in self._steps])
-        self.pace = told / sum([min(seconds, most) for seconds in times])
+        return told / sum([min(seconds, most) for seconds in times])
 
 
 def tokens_of_step(plan: "Plan") -> int:
