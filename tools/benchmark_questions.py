@@ -625,39 +625,49 @@ def random_batches() -> Question:
 
 
 def eight_bits_again() -> Question:
-    report = stored("eight-bits-batches")
-    aim, batches = report["aim"], report["batches"]
+    drawn = stored("eight-bits-batches")["batches"]
+    batches, aim = drawn["batches"], drawn["aim"]
     rows = [
-        (
-            batch,
-            found["megabytes_in_16_bits"],
-            *(found[name] for name in ("bf16", "before", "now")),
-            *(f"{found[name] / found['bf16']:.3f}" for name in ("before", "now")),
-        )
-        for batch, found in batches.items()
+        (name, row["mb"], row["bf16"], row["fp8"], f"{row['fp8_of_bf16']:.3f}")
+        for name, row in batches.items()
     ]
-    reached = sum(found["now"] <= aim * found["bf16"] for found in batches.values())
-    slower = [name for name, found in batches.items() if found["now"] > found["before"]]
+    ratios = [row["fp8_of_bf16"] for row in batches.values()]
+    reached = sum(ratio <= aim for ratio in ratios)
     return Question(
-        "And in other batches, since K and V are the rows of a product?",
+        "And in random batches of 100 to 300 MB?",
         ("eight-bits-batches",),
-        "python -m benchmarks.gpu.eight_bits batches",
+        f"python -m benchmarks.gpu.eight_bits batches prompts --seed {drawn['seed']}",
         (
             "heads, batch",
             "MB in 16 bits",
             "16 bits, µs",
-            "8 bits, before",
-            "8 bits, now",
-            "before over 16 bits",
-            "now over 16 bits",
+            "8 bits, µs",
+            "8 over 16 bits",
         ),
         rows,
-        f"The aim, {aim} above 100 MB, is reached in {reached} of {len(batches)}. The "
-        "rule was made from these batches, so none is a stranger to it. With the new "
-        "kernel, many sizes were measured in each batch; *now* are those that the rule "
-        "chooses. Left out, because exactly these were not measured: "
-        f"{'; '.join(report['left_out'])}. Slower than before: {'; '.join(slower)}. "
-        "The command measures random batches with the present sizes.",
+        f"The aim, at most {aim} above 100 MB, is reached in {reached} of "
+        f"{len(ratios)}. The geometric mean is {geometric_mean(ratios):.3f}, the "
+        f"largest {max(ratios):.3f}. The rule of sizes had seen none of these batches.",
+    )
+
+
+def eight_bits_of_prompts() -> Question:
+    found = stored("eight-bits-batches")["prompts"]
+    rows = [
+        (name, row["bf16"], row["fp8"], f"{row['fp8_of_bf16']:.2f}")
+        for name, row in found["prompts"].items()
+    ]
+    ratios = [row["fp8_of_bf16"] for row in found["prompts"].values()]
+    reached = sum(ratio <= found["aim"] for ratio in ratios)
+    return Question(
+        "And what does attention of prompts cost in 8 bits?",
+        ("eight-bits-batches",),
+        "python -m benchmarks.gpu.eight_bits prompts",
+        ("prompts", "16 bits, µs", "8 bits, µs", "8 over 16 bits"),
+        rows,
+        f"The aim, at most {found['aim']}, is reached in {reached} of {len(rows)}. In "
+        "16 bits, a kernel written for Hopper computes prompts. In 8 bits, it is "
+        "lesson 6's kernel, which converts each tile of K and V before it multiplies.",
     )
 
 
@@ -1271,6 +1281,7 @@ ON_A_GPU = (
     first,
     eight_bits,
     eight_bits_again,
+    eight_bits_of_prompts,
     deterministic,
     drawing,
     guesses_on_a_gpu,

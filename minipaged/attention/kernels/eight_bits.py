@@ -1,8 +1,8 @@
 """Lesson 6: numbers of 8 bits in kernels (the border; see appendix C).
 
 K is read as it is stored: a head's scale multiplies the logits. So is V: its scale
-multiplies the result. Tiles of both are converted to the type of q, without rounding;
-where a GPU decodes, to float16, for which it has an instruction.
+multiplies the result. Tiles of both are converted to float16, for which a GPU has an
+instruction, without rounding, and so is q; if q has 32 bits, all are converted to that.
 """
 
 import torch
@@ -60,9 +60,47 @@ def as_float16(q):
 
 
 @triton.jit
+def head_and_column(kv_head, column, DIM: tl.constexpr, TOGETHER: tl.constexpr):
+    """Which KV head a column belongs to, and which of its columns that is.
+
+    `TOGETHER` heads are read as one, `kv_head`, whose numbers are `DIM` together.
+    """
+    if TOGETHER == 1:
+        return kv_head, column
+    else:
+        part = column // (DIM // TOGETHER)
+        return kv_head * TOGETHER + part, column - part * (DIM // TOGETHER)
+
+
+@triton.jit
+def _queries(
+    q_places, q_mask, scale,
+    IN_EIGHT_BITS: tl.constexpr, TURNED: tl.constexpr,
+    WAITS: tl.constexpr, HANDS_OVER: tl.constexpr,
+):  # fmt: skip
+    """Wait for q, then read it: even columns, odd columns, and a scale for each row.
+
+    IN_EIGHT_BITS: is K? Otherwise q is not split, and both are all columns.
+    """
+    if WAITS:
+        tl.extra.cuda.gdc_wait()
+    if HANDS_OVER:
+        tl.extra.cuda.gdc_launch_dependents()
+    even = tl.load(q_places, mask=q_mask, other=0.0)
+    odd, scales = even, scale + tl.zeros([even.shape[0]], tl.float32)
+    if IN_EIGHT_BITS:
+        q, divisor = as_float16(even)
+        even, odd = tl.split(tl.reshape(q, [q.shape[0], q.shape[1] // 2, 2]))
+        scales = scales * divisor
+    if TURNED:
+        even, odd = tl.trans(even), tl.trans(odd)
+    return even, odd, scales
+
+
+@triton.jit
 def over_words(
     maximum, total,
-    start, stop, q, key_head, value_head, table, scale, softcap,
+    start, stop, q_places, q_mask, key_head, value_head, table, scale, softcap,
     BLOCK_SIZE: tl.constexpr,
     NUM_KV_HEADS: tl.constexpr,
     KEY_DIM: tl.constexpr,
@@ -70,6 +108,8 @@ def over_words(
     PADDED_KEY_DIM: tl.constexpr,
     PADDED_VALUE_DIM: tl.constexpr,
     TILE: tl.constexpr,
+    WAITS: tl.constexpr,
+    HANDS_OVER: tl.constexpr,
 ):  # fmt: skip
     """As `tile.over_tiles` where all rows see all positions, for V in 8 bits.
 
@@ -80,24 +120,37 @@ def over_words(
     last is read again, and hidden, which needs no masks. The matrix units add up the
     weights, too. Weights go up to 2**14, because float16 has no small numbers.
 
-    scale: [rows]. There must be less than 2**31 slots, and no weighted values yet.
+    The beginning counts, too. Only q comes from the kernel before this one. So the
+    first tiles are asked for, and then the first round of the loop waits for q: the
+    compiler's pipeline asks for tiles before the rounds that need them.
+
+    q_places, q_mask: [rows, key dim]. scale: a number, or [rows]. There must be less
+    than 2**31 slots, and no weighted values yet.
     """
+    IN_EIGHT_BITS: tl.constexpr = key_head.dtype.element_ty == tl.float8e4nv
+    ROWS: tl.constexpr = q_places.shape[0]
     key_words = key_head.to(tl.pointer_type(tl.int16))
     value_words = value_head.to(tl.pointer_type(tl.int16))
-    if key_head.dtype.element_ty == tl.float8e4nv:
-        halves = tl.reshape(q, [q.shape[0], PADDED_KEY_DIM // 2, 2])
-        q_even, q_odd = tl.split(halves)
-    even = tl.zeros([q.shape[0], PADDED_VALUE_DIM // 2], tl.float32)
+    if IN_EIGHT_BITS:
+        q_even = tl.zeros([ROWS, PADDED_KEY_DIM // 2], tl.float16)
+    else:
+        q_even = tl.zeros([ROWS, PADDED_KEY_DIM], q_places.dtype.element_ty)
+    q_odd, scales = q_even, tl.zeros([ROWS], tl.float32)
+    even = tl.zeros([ROWS, PADDED_VALUE_DIM // 2], tl.float32)
     odd = even
     ones = tl.full([TILE, 8], 1.0, tl.float16)  # the fewest columns that units take
-    totals = total[:, None] + tl.zeros([q.shape[0], 8], tl.float32)
+    totals = total[:, None] + tl.zeros([ROWS, 8], tl.float32)
     for first in range(start, stop, TILE):
+        if first == start:
+            q_even, q_odd, scales = _queries(
+                q_places, q_mask, scale, IN_EIGHT_BITS, False, WAITS, HANDS_OVER
+            )
         seen = first + tl.arange(0, TILE)
         hidden = tl.where(seen < stop, 0.0, float("-inf"))
         seen = tl.minimum(seen, stop - 1)
         block = tl.load(table + seen // BLOCK_SIZE).to(tl.int32)
         slots = (block * BLOCK_SIZE + seen % BLOCK_SIZE).to(tl.int64)
-        if key_head.dtype.element_ty == tl.float8e4nv:
+        if IN_EIGHT_BITS:
             k = load_tile(
                 key_words, slots, None,
                 NUM_KV_HEADS * KEY_DIM // 2, KEY_DIM // 2, PADDED_KEY_DIM // 2, False,
@@ -109,12 +162,12 @@ def over_words(
                 key_head, slots, None,
                 NUM_KV_HEADS * KEY_DIM, KEY_DIM, PADDED_KEY_DIM, False,
             )  # fmt: skip
-            logits = tl.dot(q, tl.trans(k))
+            logits = tl.dot(q_even, tl.trans(k))
         v = load_tile(
             value_words, slots, None,
             NUM_KV_HEADS * VALUE_DIM // 2, VALUE_DIM // 2, PADDED_VALUE_DIM // 2, False,
         )  # fmt: skip
-        logits = capped(logits * scale[:, None], softcap) + hidden[None, :]
+        logits = capped(logits * scales[:, None], softcap) + hidden[None, :]
         new_maximum = tl.maximum(maximum, tl.max(logits, 1) - 14.0)
         weights = tl.exp2(logits - new_maximum[:, None]).to(tl.float16)
         rescale = tl.exp2(maximum - new_maximum)[:, None]
@@ -143,7 +196,7 @@ def _load_turned(
 @triton.jit
 def over_words_with_few_heads(
     maximum, total,
-    start, stop, q, key_head, value_head, table, scale, softcap,
+    start, stop, q_places, q_mask, key_head, value_head, table, scale, softcap,
     BLOCK_SIZE: tl.constexpr,
     NUM_KV_HEADS: tl.constexpr,
     KEY_DIM: tl.constexpr,
@@ -151,6 +204,8 @@ def over_words_with_few_heads(
     PADDED_KEY_DIM: tl.constexpr,
     PADDED_VALUE_DIM: tl.constexpr,
     TILE: tl.constexpr,
+    WAITS: tl.constexpr,
+    HANDS_OVER: tl.constexpr,
 ):  # fmt: skip
     """As `over_words`, for at most 8 query heads of a KV head.
 
@@ -160,25 +215,30 @@ def over_words_with_few_heads(
 
     Each position of a tile adds up its weights apart; they are added at the end.
     """
+    IN_EIGHT_BITS: tl.constexpr = key_head.dtype.element_ty == tl.float8e4nv
+    ROWS: tl.constexpr = q_places.shape[0]
     key_words = key_head.to(tl.pointer_type(tl.int16))
     value_words = value_head.to(tl.pointer_type(tl.int16))
-    if key_head.dtype.element_ty == tl.float8e4nv:
-        halves = tl.reshape(q, [q.shape[0], PADDED_KEY_DIM // 2, 2])
-        q_even, q_odd = tl.split(halves)
-        q_even, q_odd = tl.trans(q_even), tl.trans(q_odd)
+    if IN_EIGHT_BITS:
+        q_even = tl.zeros([PADDED_KEY_DIM // 2, ROWS], tl.float16)
     else:
-        q = tl.trans(q)
-    even = tl.zeros([PADDED_VALUE_DIM // 2, total.shape[0]], tl.float32)
+        q_even = tl.zeros([PADDED_KEY_DIM, ROWS], q_places.dtype.element_ty)
+    q_odd, scales = q_even, tl.zeros([ROWS], tl.float32)
+    even = tl.zeros([PADDED_VALUE_DIM // 2, ROWS], tl.float32)
     odd = even
     is_first = tl.arange(0, TILE) == 0
     totals = tl.where(is_first[:, None], total[None, :], 0.0)
     for first in range(start, stop, TILE):
+        if first == start:
+            q_even, q_odd, scales = _queries(
+                q_places, q_mask, scale, IN_EIGHT_BITS, True, WAITS, HANDS_OVER
+            )
         seen = first + tl.arange(0, TILE)
         hidden = tl.where(seen < stop, 0.0, float("-inf"))
         seen = tl.minimum(seen, stop - 1)
         block = tl.load(table + seen // BLOCK_SIZE).to(tl.int32)
         slots = (block * BLOCK_SIZE + seen % BLOCK_SIZE).to(tl.int64)
-        if key_head.dtype.element_ty == tl.float8e4nv:
+        if IN_EIGHT_BITS:
             k = _load_turned(
                 key_words, slots,
                 NUM_KV_HEADS * KEY_DIM // 2, KEY_DIM // 2, PADDED_KEY_DIM // 2,
@@ -189,12 +249,12 @@ def over_words_with_few_heads(
             k = _load_turned(
                 key_head, slots, NUM_KV_HEADS * KEY_DIM, KEY_DIM, PADDED_KEY_DIM
             )
-            logits = tl.dot(tl.trans(k), q)
+            logits = tl.dot(tl.trans(k), q_even)
         v = _load_turned(
             value_words, slots,
             NUM_KV_HEADS * VALUE_DIM // 2, VALUE_DIM // 2, PADDED_VALUE_DIM // 2,
         )  # fmt: skip
-        logits = capped(logits * scale[None, :], softcap) + hidden[:, None]
+        logits = capped(logits * scales[None, :], softcap) + hidden[:, None]
         new_maximum = tl.maximum(maximum, tl.max(logits, 0) - 14.0)
         weights = tl.exp2(logits - new_maximum[None, :])
         rescale = tl.exp2(maximum - new_maximum)[None, :]
@@ -221,6 +281,21 @@ def takes_words(q: torch.Tensor, cache: LayerCache) -> bool:
         and value_dim % 2 == 0
         and num_blocks * block_size < 2**31
     )
+
+
+def read_together(q: torch.Tensor, cache: LayerCache) -> int:
+    """How many KV heads `step_kernel` reads as one, for these queries [T, H, key dim].
+
+    In 8 bits, a head of 64 numbers has 64 bytes at each position. That is half of what
+    the memory is read by, and half of a matrix unit's rows. So two such heads are read
+    as one of 128 numbers, with the query heads of both: a query head has zeros where K
+    is the other head's, and keeps its own half of the result.
+    """
+    num_kv_heads, value_dim = cache.values.shape[2:]
+    in_eight_bits = takes_words(q, cache) and cache.key_scale is not None
+    is_short = q.shape[2] == value_dim == 64 and num_kv_heads % 2 == 0
+    fits = q.shape[1] <= 8 * num_kv_heads  # the queries of both are 16 rows at most
+    return 2 if in_eight_bits and is_short and fits else 1
 
 
 def check_scales(

@@ -13,6 +13,7 @@ from minipaged.attention.kernels.check import (
     check_sinks,
     without_gaps,
 )
+from minipaged.attention.kernels.eight_bits import as_float16
 from minipaged.attention.kernels.setup import tl, triton
 from minipaged.attention.kernels.sizes import log2_scales, padded, prefill_sizes
 from minipaged.attention.kernels.tile import divide, nothing_seen, over_tiles, sink_seen
@@ -106,6 +107,9 @@ def _prefill_kernel(
     key_head, value_head = keys + kv_head * KEY_DIM, values + kv_head * VALUE_DIM
     if key_scale is not None:
         scale = scale * tl.load(key_scale + kv_head)
+        if q_tile.dtype != tl.float32:  # to bfloat16, K and V would be converted slowly
+            q_tile, divisor = as_float16(q_tile)
+            scale = scale * divisor[:, None]
     maximum, total, weighted = nothing_seen(ROWS, PADDED_VALUE_DIM)
     if sinks is not None:
         maximum, total = sink_seen(sinks, head, exists)

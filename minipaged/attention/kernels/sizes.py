@@ -24,6 +24,7 @@ class Sizes(NamedTuple):
     tile: int  # positions whose K and V are read at a time
     num_warps: int
     num_stages: int  # depth of the pipeline: block ids first, then K and V
+    registers: int | None = None  # of a thread, at most
 
 
 class Device(NamedTuple):
@@ -140,14 +141,15 @@ class _Step(NamedTuple):
         return self.on_each * (self.shortest + self.longest) / 2
 
     @property
-    def equal(self) -> int:
-        """Pieces of each sequence, if they fill three places on each multiprocessor.
-
-        0: they would leave places empty, above one in twenty, or be shorter than 512.
-        """
-        pieces = int(3 / self.on_each)
-        fills = self.is_even and pieces * self.on_each >= 0.95 * 3
-        return pieces if fills and self.longest >= 512 * pieces else 0
+    def fills_four(self) -> bool:
+        """Four places on each multiprocessor, clearly better than three?"""
+        if not self.is_even:
+            return self.on_each >= 4
+        three, four = (
+            _fullness(self.on_each * max(1, int(places / self.on_each)), places)
+            for places in (3, 4)
+        )
+        return four > three + 0.1
 
     def cut(
         self, sizes: Sizes, pieces: float, apart: bool = False, early: bool = False
@@ -159,12 +161,10 @@ class _Step(NamedTuple):
         """So many places on each multiprocessor."""
         return self.cut(sizes, places, early=early)._replace(fill=True)
 
-    def cut_each(
-        self, sizes: Sizes, pieces: int, apart: bool = False, early: bool = False
-    ) -> "_Cut":
+    def cut_each(self, sizes: Sizes, pieces: int, apart: bool = False) -> "_Cut":
         """Each sequence into so many pieces."""
         target = self.num_seqs * pieces
-        return _Cut(sizes, target, apart, early, fill=False, exact=True)
+        return _Cut(sizes, target, apart, early=False, fill=False, exact=True)
 
     def whole(self, sizes: Sizes) -> "_Cut":
         """Each sequence in one piece."""
@@ -189,6 +189,7 @@ def step_sizes(
     shortest: int,
     longest: int,
     in_eight_bits: bool = False,
+    together: int = 1,
 ) -> _Cut:
     """Sizes of a layer's launch, and how a step is cut into pieces.
 
@@ -216,7 +217,8 @@ def step_sizes(
     The rules were made from random batches on an H200: see benchmarks/README.md.
     """
     device = device_of(q.device.index or 0)
-    num_kv_heads, dim = values.shape[2], max(q.shape[2], values.shape[3])
+    num_kv_heads = values.shape[2] // together  # as programs read them
+    dim = together * max(q.shape[2], values.shape[3])
     step = _Step(
         num_seqs,
         padded(q.shape[1] // num_kv_heads),
@@ -228,7 +230,7 @@ def step_sizes(
     if step.rows > 16:
         cut = _many_query_heads(step, dim)
     elif in_eight_bits:
-        cut = _eight_bits(step, dim)
+        cut = _eight_bits(step, dim, q.shape[1] // num_kv_heads)
     elif dim > 128:
         cut = _long_heads(step)
     elif dim <= 64:
@@ -397,24 +399,34 @@ def _many_query_heads(step: _Step, dim: int) -> _Cut:
     return step.cut(sizes, pieces, _is_apart(step), early=True)
 
 
-def _eight_bits(step: _Step, dim: int) -> _Cut:
-    """Of half the bytes, two tiles are under way in each program."""
-    if dim > 128 and step.is_even and 0.5 <= step.on_each < 2:
-        return step.cut_each(_large(step), int(3 / step.on_each), early=True)
-    if step.on_each >= 0.25 and step.equal:
-        return step.cut_each(_wide(step), step.equal, early=True)
-    if step.is_even and step.on_each >= 2:
-        is_a_wave = step.on_each <= 3 and dim <= 128
-        return step.whole(_wide(step) if is_a_wave else _medium(step))
-    if step.on_each >= 7:
-        return step.cut(_medium(step), 4 if dim <= 64 else 3)
-    if dim <= 64 and step.on_each < 1:
-        return step.cut(_large(step), 4, _is_apart(step))
-    if dim <= 64 and step.is_even:  # two warps share the few words of V evenly
-        return step.cut(_large(step)._replace(num_warps=2), 2)
-    if 64 < dim <= 128 and not step.is_even and 1 <= step.on_each < 3:
-        return step.cut(_wide(step), 2 if step.on_each < 2 else 3)
-    return step.cut(_large(step), 2, apart=step.on_each < 0.25)
+def _eight_bits(step: _Step, dim: int, group: int) -> _Cut:
+    """Programs fill all places, and the next layer's ask for their first tiles early.
+
+    There are three places on a multiprocessor; four, if a thread has fewer registers;
+    or six of half as many threads. Of heads of 256, so many numbers are in registers
+    that there are three places, or two for more than 8 query heads.
+
+    If some sequences are much longer than others, plain pieces are better. A shortest
+    context of 1 says nothing: graphs are captured with it.
+    """
+    sizes, places = _wide(step)._replace(registers=168), 3
+    six = _medium(step)._replace(registers=168)
+    if dim > 128:
+        sizes, places = _large(step), 3 if group <= 8 else 2
+    has_few = step.on_each < (1 if group > 8 and step.is_spread else 0.2)
+    if has_few:
+        return step.cut(sizes, places, apart=True, early=True)
+    if dim <= 128 and step.on_each >= 7:
+        return step.cut(six, 3, early=True)
+    if 1 < step.shortest < step.longest / 32 and step.on_each >= 1:
+        return step.cut(sizes, places, early=True)
+    if step.is_spread and step.on_each >= 2.5:
+        return step.cut(sizes, 2, early=True)
+    if dim <= 128 and step.is_even and 4 < step.on_each <= 6:
+        return step.fill(six, 6, early=True)
+    if dim <= 128 and step.fills_four:
+        sizes, places = sizes._replace(registers=128), 4
+    return step.fill(sizes, places, early=True)
 
 
 def merge_sizes(

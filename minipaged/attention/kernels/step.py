@@ -19,7 +19,7 @@ from minipaged.attention.kernels.check import (
     check_sinks,
     without_gaps,
 )
-from minipaged.attention.kernels.eight_bits import takes_words
+from minipaged.attention.kernels.eight_bits import read_together, takes_words
 from minipaged.attention.kernels.one_launch import step_kernel
 from minipaged.attention.kernels.pieces import COLUMNS, merge_kernel, write_plan
 from minipaged.attention.kernels.setup import INTERPRETED
@@ -33,6 +33,7 @@ from minipaged.attention.kernels.sizes import (
 from minipaged.memory.kv_cache import LayerCache
 
 _MERGED_NUMBERS = 8  # at once, by each warp, for each position of a tile
+_MERGED_BY_A_THREAD = 64  # at once, where K and V are read as words
 _REGISTERS = 168  # of a thread: so a multiprocessor has 12 warps
 _MOST_PIECES = 256  # of a sequence, that this kernel merges
 
@@ -134,10 +135,12 @@ class _Launch:
         # Beside prompts, the shortest context says nothing about those that decode.
         shortest = batch.min_context_length if batch.max_query_length == 1 else 0
         lengths = min(shortest, window), window
-        words = takes_words(q, cache)
+        words, together = takes_words(q, cache), read_together(q, cache)
+        in_eight_bits = words and cache.key_scale is not None
         sizes, target, apart, early, fill, exact = step_sizes(
-            q, cache.values, num_seqs, *lengths, words and cache.key_scale is not None
+            q, cache.values, num_seqs, *lengths, in_eight_bits, together
         )
+        num_kv_heads, group = num_kv_heads // together, group * together
         # Programs without a piece would take places, too.
         rows = max(target, num_seqs) if exact else target + num_seqs
         parts, of_32_bits = (rows, num_kv_heads, group), {"dtype": torch.int32}
@@ -154,9 +157,11 @@ class _Launch:
         scales = log2_scales(masking.scale, masking.softcap)
         self._numbers = (*q.stride()[:2], *new, *scales)
         self._is_first = 1  # launch after the plan
-        heads, padded_dim = padded(group, least=1), padded(value_dim)
+        heads, padded_dim = padded(group, least=1), padded(value_dim * together)
         # With smaller tiles, more programs share a multiprocessor's registers.
         numbers = _MERGED_NUMBERS * sizes.tile * sizes.num_warps
+        if words:
+            numbers = _MERGED_BY_A_THREAD * 32 * sizes.num_warps
         overlap = device_of(q.device.index or 0).can_overlap
         rows_read = sizes.rows
         # With few query heads, K and V of words turn, if there is enough for all warps.
@@ -167,11 +172,11 @@ class _Launch:
             "BLOCK_SIZE": block_size,
             "NUM_KV_HEADS": num_kv_heads,
             "GROUP": group,
-            "KEY_DIM": key_dim,
-            "VALUE_DIM": value_dim,
+            "KEY_DIM": key_dim * together,
+            "VALUE_DIM": value_dim * together,
             "ROWS": rows_read,
             "HEADS": heads,
-            "PADDED_KEY_DIM": padded(key_dim),
+            "PADDED_KEY_DIM": padded(key_dim * together),
             "PADDED_VALUE_DIM": padded_dim,
             "TILE": sizes.tile,
             "MERGED_AT_ONCE": max(1, min(numbers // (heads * padded_dim), 16)),
@@ -179,9 +184,12 @@ class _Launch:
             "WAITS": overlap,
             "HANDS_OVER": early or (apart and overlap),
             "WORDS": words,
+            "TOGETHER": together,
         }
         options = {"num_warps": sizes.num_warps, "num_stages": sizes.num_stages}
-        if words and max(key_dim, value_dim) <= 128:
+        if sizes.registers:
+            options["maxnreg"] = sizes.registers
+        elif words and not in_eight_bits and max(key_dim, value_dim) <= 128:
             options["maxnreg"] = _REGISTERS
         if overlap:
             options["launch_pdl"] = True
@@ -192,8 +200,9 @@ class _Launch:
         self._read = _Kernel(step_kernel, grid, constants, options)
         self._merge: _Kernel | None = None
         if apart:
-            names = "COLUMNS", "NUM_KV_HEADS", "GROUP", "VALUE_DIM"
+            names = "COLUMNS", "NUM_KV_HEADS", "GROUP"
             constants = {name: constants[name] for name in names}
+            constants["VALUE_DIM"] = value_dim
             columns, at_once = merge_sizes(q, cache.values, num_seqs, *lengths)
             constants["NUMBERS"] = columns
             constants["PIECES"] = min(most_pieces, at_once)

@@ -32,11 +32,14 @@ CONSTANTS = {
     "COLUMNS": 9, "BLOCK_SIZE": 16, "NUM_KV_HEADS": 2, "GROUP": 2, "KEY_DIM": 64,
     "VALUE_DIM": 64, "ROWS": 16, "HEADS": 2, "PADDED_KEY_DIM": 64,
     "PADDED_VALUE_DIM": 64, "TILE": 32, "MERGED_AT_ONCE": 4, "APART": True,
-    "WAITS": True, "HANDS_OVER": True, "WORDS": False, "NUMBERS": 32, "PIECES": 16,
+    "WAITS": True, "HANDS_OVER": True, "WORDS": False, "TOGETHER": 1, "NUMBERS": 32,
+    "PIECES": 16,
 }  # fmt: skip
 TENSORS = dict.fromkeys(("means", "logs"), "fp32")
 TENSORS |= dict.fromkeys(("tickets", "plan"), "i32")
 TENSORS |= dict.fromkeys(("slots", "block_tables"), "i64")
+IN_EIGHT_BITS = dict.fromkeys(("keys", "values"), "fp8e4nv")
+IN_EIGHT_BITS |= dict.fromkeys(("key_scale", "value_scale"), "fp32")
 EVENTS = {
     "wait": r"griddepcontrol\.wait",
     "launch": r"griddepcontrol\.launch_dependents",
@@ -47,7 +50,11 @@ EVENTS = {
 
 def events(kernel, **changed):
     """What it does, in the order of its instructions, each run of a kind once."""
-    given = json.dumps([kernel, CONSTANTS | changed, TENSORS])
+    constants, tensors = CONSTANTS | changed, TENSORS
+    if constants["WORDS"]:
+        tensors = tensors | IN_EIGHT_BITS
+        constants = {k: v for k, v in constants.items() if k not in IN_EIGHT_BITS}
+    given = json.dumps([kernel, constants, tensors])
     path = os.pathsep.join(sys.path)
     environment = os.environ | {"TRITON_INTERPRET": "0", "PYTHONPATH": path}
     run = subprocess.run(
@@ -74,3 +81,11 @@ def test_a_step_waits_before_it_reads_what_the_kernel_before_it_wrote():
 def test_what_merges_waits_before_it_reads_pieces():
     assert events("merge_kernel")[:4] == ["number", "wait", "launch", "number"]
     assert "launch" not in events("merge_kernel", HANDS_OVER=False)
+
+
+def test_a_step_in_8_bits_asks_for_k_and_v_before_it_waits():
+    """Unless another kernel may have just written them: then there is no new K."""
+    assert events("step_kernel", WORDS=True)[:3] == ["wait", "number", "memory"]
+    written = {"new_keys": None, "new_values": None, "slots": None}
+    order = ["wait", "number", "wait", "launch"]
+    assert events("step_kernel", WORDS=True, **written)[:4] == order

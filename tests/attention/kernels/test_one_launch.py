@@ -800,39 +800,50 @@ def test_sizes_of_long_heads(monkeypatch, step, found):
 
 
 @pytest.mark.parametrize(
-    ("step", "found"),
+    ("step", "places", "found"),
     [
-        ((8, 4096, 4096), (64, 4, 48, False, True)),  # six pieces each: nearly three
-        ((16, 4096, 4096), (64, 4, 48, False, True)),
-        ((64, 4096, 4096), (64, 2, 1, False, False)),
-        ((40, 1500, 1500), (64, 4, 1, False, False)),  # one wave, of three
-        ((64, 100, 2048), (128, 4, 33, False, False)),  # two for each multiprocessor
-        ((32, 100, 2048), (64, 4, 33, False, False)),  # smaller: their ends even out
-        ((40, 100, 2048), (64, 4, 49, False, False)),
-        ((256, 100, 2048), (64, 2, 49, False, False)),  # with 16 bits, of one warp
-        ((1, 9000, 9000), (128, 4, 33, True, False)),
-        ((6, 1000, 9000), (128, 4, 33, False, False)),  # with 16 bits, merged apart
+        ((8, 4096, 4096), 3, (64, 4, 49, False, True, "fill")),
+        ((26, 2429, 2429), 4, (64, 4, 66, False, True, "fill")),  # 2 x 1.6 of four
+        ((40, 1500, 1500), 3, (64, 4, 49, False, True, "fill")),  # 2.4 of three
+        ((55, 826, 826), 4, (64, 4, 66, False, True, "fill")),  # 3.3 of four: one wave
+        ((92, 769, 769), 6, (64, 2, 99, False, True, "fill")),  # 5.6 of six
+        ((32, 100, 2048), 3, (64, 4, 49, False, True, "fill")),
+        ((76, 136, 855), 4, (64, 4, 66, False, True, "fill")),
+        ((256, 100, 2048), 6, (64, 2, 49, False, True)),
+        ((64, 100, 2048), 3, (64, 4, 33, False, True)),  # some are much longer
+        ((20, 149, 18240), 3, (64, 4, 49, False, True)),
+        ((20, 1, 18240), 3, (64, 4, 49, False, True, "fill")),  # nothing is known
+        ((3, 9000, 9000), 3, (64, 4, 49, True, True)),
     ],
     ids=str,
 )
-def test_sizes_in_8_bits(monkeypatch, step, found):
-    shape = 16, 8, 128
-    assert sizes_of(monkeypatch, shape, step, in_eight_bits=True) == found
+def test_sizes_in_8_bits(monkeypatch, step, places, found):
+    """Three places on a multiprocessor, or four or six, with fewer registers each."""
+    shape, options = (16, 8, 128), {"in_eight_bits": True}
+    assert sizes_of(monkeypatch, shape, step, **options) == found
+    q = torch.empty(1, 16, 128, dtype=torch.bfloat16)
+    sizes, *_ = triton_sizes.step_sizes(q, q.view(1, 2, 8, 128), *step, **options)
+    threads = 32 * sizes.num_warps
+    assert 65536 // (sizes.registers * threads) == places
 
 
 @pytest.mark.parametrize(
-    ("shape", "step", "found"),
+    ("shape", "together", "step", "found"),
     [
-        ((32, 8, 64), (32, 2048, 2048), (128, 2, 33, False, False)),
-        ((32, 8, 64), (64, 100, 2048), (128, 4, 33, False, False)),
-        ((32, 8, 64), (3, 2048, 2048), (128, 4, 66, True, False)),
-        ((8, 4, 256), (33, 1018, 1018), (64, 4, 99, False, True)),
-        ((16, 2, 256), (16, 4096, 4096), (64, 4, 132, True, False)),
+        ((32, 8, 64), 2, (32, 2048, 2048), (64, 4, 99, False, True, "fill")),
+        ((32, 8, 64), 2, (6, 2048, 2048), (64, 4, 99, True, True)),
+        ((9, 3, 64), 1, (40, 2048, 2048), (64, 4, 132, False, True, "fill")),
+        ((8, 4, 256), 1, (33, 1018, 1018), (64, 4, 99, False, True, "fill")),
+        ((10, 1, 256), 1, (60, 1018, 1018), (64, 4, 264, False, True, "fill")),
+        ((16, 2, 256), 1, (3, 314, 63652), (64, 4, 198, True, True)),
+        ((24, 2, 128), 1, (45, 173, 56336), (64, 4, 198, True, True)),
+        ((24, 2, 128), 1, (32, 673, 8407), (64, 4, 198, False, True, "fill")),
     ],
     ids=str,
 )
-def test_sizes_in_8_bits_of_other_heads(monkeypatch, shape, step, found):
-    assert sizes_of(monkeypatch, shape, step, in_eight_bits=True) == found
+def test_sizes_in_8_bits_of_other_heads(monkeypatch, shape, together, step, found):
+    options = {"in_eight_bits": True, "together": together}
+    assert sizes_of(monkeypatch, shape, step, **options) == found
 
 
 @pytest.mark.parametrize(
