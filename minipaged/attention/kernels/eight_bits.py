@@ -286,10 +286,10 @@ def takes_words(q: torch.Tensor, cache: LayerCache) -> bool:
 def read_together(q: torch.Tensor, cache: LayerCache) -> int:
     """How many KV heads `step_kernel` reads as one, for these queries [T, H, key dim].
 
-    In 8 bits, a head of 64 numbers has 64 bytes at each position. That is half of what
-    the memory is read by, and half of a matrix unit's rows. So two such heads are read
-    as one of 128 numbers, with the query heads of both: a query head has zeros where K
-    is the other head's, and keeps its own half of the result.
+    In 8 bits, a head of 64 numbers has 64 bytes at each position: half of a cache line,
+    and too few words for the rows of four warps. So two such heads are read as one of
+    128 numbers, with the query heads of both. A query head has zeros where K is the
+    other head's, and keeps its own half of the result.
     """
     num_kv_heads, value_dim = cache.values.shape[2:]
     in_eight_bits = takes_words(q, cache) and cache.key_scale is not None

@@ -19,6 +19,9 @@ nothing to read. Where there is much to read, `target` says how many places ther
 and the plan fills them: 7, 7, 7, 7, 1 and 1 tiles. The pieces have the same length, and
 what remains of a sequence is a shorter piece. The last two are read one after the other
 in the fifth place.
+
+If sequences have different lengths, what remains has, too. Then what one short piece
+leaves of a place, other short pieces fill: see MIXED.
 """
 
 import torch
@@ -93,6 +96,7 @@ def _plan_kernel(
     num_rows,
     most_pieces,  # of a sequence; None: the programs that read also merge
     FILL: tl.constexpr,  # `target` places
+    MIXED: tl.constexpr,  # short pieces share places, whatever their lengths
     TO_BEGIN: tl.constexpr,
     WINDOW: tl.constexpr,
     TILE: tl.constexpr,
@@ -128,8 +132,12 @@ def _plan_kernel(
                 context_lengths, query_starts, other, num_seqs, WINDOW, TILE
             )
             _, its_pieces, its_rest = _cut(its_tiles, its_token, share, FILL)
-            in_a_place = tl.maximum(share // tl.maximum(its_rest + TO_BEGIN, 1), 1)
-            of_a_place = tl.where(its_rest > 0, 1.0 / in_a_place, 0.0)
+            if MIXED:
+                part = (its_rest + TO_BEGIN).to(tl.float32) / share
+            else:
+                in_a_place = share // tl.maximum(its_rest + TO_BEGIN, 1)
+                part = 1.0 / tl.maximum(in_a_place, 1)
+            of_a_place = tl.where(its_rest > 0, part, 0.0)
             places += tl.sum(its_pieces + of_a_place, 0)
         if places > most:
             share += tl.cdiv(share, 64)
@@ -199,6 +207,7 @@ def write_plan(
     sliding_window: int | None,
     most_pieces: int | None,
     fill: bool = False,
+    mixed: bool = False,
 ) -> None:
     """Say which piece each program reads, and set the tickets to zero.
 
@@ -212,13 +221,15 @@ def write_plan(
     sequence is cut into at least one, and at most `most_pieces`, which a separate
     launch merges. If that is None, no sequence is cut into so many that merging would
     take longer than reading.
-    fill: `target` programs run at a time, and all have about as much to read.
+    fill: `target` programs run at a time, and all have about as much to read. mixed:
+    lengths differ, so short pieces fill what others leave of a place.
     """
     num_seqs = len(context_lengths)
     _plan_kernel[-(-num_seqs // _SEQUENCES),](
         plan, tickets, context_lengths, query_starts, num_seqs, target, len(plan),
         most_pieces,
         FILL=fill,
+        MIXED=mixed,
         TO_BEGIN=_TO_BEGIN,
         WINDOW=sliding_window,
         TILE=tile,

@@ -115,6 +115,11 @@ def _fullness(programs: float, at_a_time: int) -> float:
     return programs / (at_a_time * math.ceil(programs / at_a_time))
 
 
+def are_even(shortest: int, longest: int) -> bool:
+    """Do pieces of all sequences end at about the same time?"""
+    return longest <= 1.25 * shortest
+
+
 class _Step(NamedTuple):
     """What the host knows of a step that decodes."""
 
@@ -128,7 +133,7 @@ class _Step(NamedTuple):
     @property
     def is_even(self) -> bool:
         """Do all pieces end at about the same time?"""
-        return self.longest <= 1.25 * self.shortest
+        return are_even(self.shortest, self.longest)
 
     @property
     def is_spread(self) -> bool:
@@ -144,7 +149,7 @@ class _Step(NamedTuple):
     def fills_four(self) -> bool:
         """Four places on each multiprocessor, clearly better than three?"""
         if not self.is_even:
-            return self.on_each >= 4
+            return self.on_each >= 4 and not self.is_spread
         three, four = (
             _fullness(self.on_each * max(1, int(places / self.on_each)), places)
             for places in (3, 4)
@@ -405,9 +410,6 @@ def _eight_bits(step: _Step, dim: int, group: int) -> _Cut:
     There are three places on a multiprocessor; four, if a thread has fewer registers;
     or six of half as many threads. Of heads of 256, so many numbers are in registers
     that there are three places, or two for more than 8 query heads.
-
-    If some sequences are much longer than others, plain pieces are better. A shortest
-    context of 1 says nothing: graphs are captured with it.
     """
     sizes, places = _wide(step)._replace(registers=168), 3
     six = _medium(step)._replace(registers=168)
@@ -418,10 +420,6 @@ def _eight_bits(step: _Step, dim: int, group: int) -> _Cut:
         return step.cut(sizes, places, apart=True, early=True)
     if dim <= 128 and step.on_each >= 7:
         return step.cut(six, 3, early=True)
-    if 1 < step.shortest < step.longest / 32 and step.on_each >= 1:
-        return step.cut(sizes, places, early=True)
-    if step.is_spread and step.on_each >= 2.5:
-        return step.cut(sizes, 2, early=True)
     if dim <= 128 and step.is_even and 4 < step.on_each <= 6:
         return step.fill(six, 6, early=True)
     if dim <= 128 and step.fills_four:

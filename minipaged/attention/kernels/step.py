@@ -24,6 +24,7 @@ from minipaged.attention.kernels.one_launch import step_kernel
 from minipaged.attention.kernels.pieces import COLUMNS, merge_kernel, write_plan
 from minipaged.attention.kernels.setup import INTERPRETED
 from minipaged.attention.kernels.sizes import (
+    are_even,
     device_of,
     log2_scales,
     merge_sizes,
@@ -153,6 +154,7 @@ class _Launch:
         most_pieces = padded(min(target, _MOST_PIECES, -(-window // sizes.tile)))
         most_pieces = most_pieces if apart else None
         self._how_to_cut = target, sizes.tile, masking.sliding_window, most_pieces, fill
+        self._how_to_cut += (in_eight_bits and not are_even(*lengths),)
         new = (0,) * 4 if k is None else (*k.stride()[:2], *v.stride()[:2])
         scales = log2_scales(masking.scale, masking.softcap)
         self._numbers = (*q.stride()[:2], *new, *scales)
