@@ -135,8 +135,9 @@ def _plan_kernel(
             if MIXED:
                 part = (its_rest + TO_BEGIN).to(tl.float32) / share
             else:
-                in_a_place = share // tl.maximum(its_rest + TO_BEGIN, 1)
-                part = 1.0 / tl.maximum(in_a_place, 1)
+                as_long = tl.maximum(its_rest + TO_BEGIN, 1)
+                in_a_place = tl.maximum(share // as_long, 1)
+                part = 1.0 / in_a_place
             of_a_place = tl.where(its_rest > 0, part, 0.0)
             places += tl.sum(its_pieces + of_a_place, 0)
         if places > most:
