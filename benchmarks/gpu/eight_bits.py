@@ -4,11 +4,12 @@
     python -m benchmarks.gpu.eight_bits batches prompts --seed 91
 
 `check`: every bfloat16 number is rounded as torch does it; attention agrees with
-float64 on the numbers that the bytes stand for; what nobody wrote holds NaN. `decode`:
-a layer's one launch, write included, in a step of many layers. `batches`: the same for
-batches of 100 to 300 MB that are drawn from a seed. `prompts`: attention of prompts.
-`engine`: the first workload of benchmarks.gpu.engine. Random weights, so their text is
-no measure; see also in_turns.py.
+float64 on the numbers that the bytes stand for; what nobody wrote holds NaN; layers in
+a graph wait for each other. `decode`: a layer's one launch, write included, in a step
+of many layers. `batches`: the same for batches of 100 to 300 MB that are drawn from a
+seed. `prompts`: attention of prompts. `engine`: the first workload of
+benchmarks.gpu.engine. Random weights, so their text is no measure; see also
+in_turns.py.
 """
 
 import argparse

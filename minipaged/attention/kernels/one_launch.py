@@ -109,8 +109,8 @@ def step_kernel(
     start, stop = tl.load(own + 2), tl.load(own + 3)
     first_result, num_pieces = tl.load(own + 4), tl.load(own + 5)
     kind, own_result = tl.load(own + 6), tl.load(own + 7)
-    # Words are asked for, and then the loop waits. But words that are written just
-    # before, not by this launch, must be waited for.
+    # Words are asked for, and then the loop waits. But if another kernel writes the new
+    # tokens' K and V, it may be the one before this launch, so the wait comes first.
     ASKS_FIRST: tl.constexpr = WORDS and new_keys is not None
     if WAITS and (not ASKS_FIRST or seq < 0):
         # Programs without a row wait, too: then the next launch, which waits for these

@@ -408,8 +408,8 @@ def _eight_bits(step: _Step, dim: int, group: int) -> _Cut:
     """Programs fill all places, and the next layer's ask for their first tiles early.
 
     There are three places on a multiprocessor; four, if a thread has fewer registers;
-    or six of half as many threads. Of heads of 256, so many numbers are in registers
-    that there are three places, or two for more than 8 query heads.
+    or six of half as many threads. Of heads of 256 and of more than 8 query heads, more
+    numbers are in registers: then there are never four places, and of both only two.
     """
     sizes, places = _wide(step)._replace(registers=168), 3
     six = _medium(step)._replace(registers=168)
@@ -422,7 +422,7 @@ def _eight_bits(step: _Step, dim: int, group: int) -> _Cut:
         return step.cut(six, 3, early=True)
     if dim <= 128 and step.is_even and 4 < step.on_each <= 6:
         return step.fill(six, 6, early=True)
-    if dim <= 128 and step.fills_four:
+    if dim <= 128 and group <= 8 and step.fills_four:
         sizes, places = sizes._replace(registers=128), 4
     return step.fill(sizes, places, early=True)
 

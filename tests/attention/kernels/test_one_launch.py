@@ -845,6 +845,7 @@ def test_sizes_in_8_bits(monkeypatch, step, places, found):
         ((16, 2, 256), 1, (3, 314, 63652), (64, 4, 198, True, True)),
         ((24, 2, 128), 1, (45, 173, 56336), (64, 4, 198, True, True)),
         ((24, 2, 128), 1, (32, 673, 8407), (64, 4, 198, False, True, "fill")),
+        ((24, 2, 128), 1, (105, 2429, 2429), (64, 4, 198, False, True, "fill")),
     ],
     ids=str,
 )
