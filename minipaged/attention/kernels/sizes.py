@@ -150,6 +150,8 @@ class _Step(NamedTuple):
         """Four places on each multiprocessor, clearly better than three?"""
         if not self.is_even:
             return self.on_each >= 4 and not self.is_spread
+        if self.on_each < 3 and self.longest < 1250:
+            return False  # too short to be cut for it
         three, four = (
             _fullness(self.on_each * max(1, int(places / self.on_each)), places)
             for places in (3, 4)

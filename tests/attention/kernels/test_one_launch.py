@@ -814,6 +814,7 @@ def test_sizes_of_long_heads(monkeypatch, step, found):
         ((8, 4096, 4096), 3, (64, 4, 49, False, True, "fill")),
         ((26, 2429, 2429), 4, (64, 4, 66, False, True, "fill")),  # 2 x 1.6 of four
         ((40, 1500, 1500), 3, (64, 4, 49, False, True, "fill")),  # 2.4 of three
+        ((27, 962, 962), 3, (64, 4, 49, False, True, "fill")),  # too short to be cut
         ((55, 826, 826), 4, (64, 4, 66, False, True, "fill")),  # 3.3 of four: one wave
         ((92, 769, 769), 6, (64, 2, 99, False, True, "fill")),  # 5.6 of six
         ((32, 100, 2048), 3, (64, 4, 49, False, True, "fill")),
