@@ -26,6 +26,10 @@ class Pace(Observer):
 
     A way only wins if it stays ahead for three times as long as a trial.
 
+    Texts of the same length that decode together end together. With guesses, some end
+    earlier, and steps become smaller before the last one ends. So where several texts
+    decode, guesses must bring a tenth more.
+
     `Worth` decides for each text besides.
     """
 
@@ -33,6 +37,7 @@ class Pace(Observer):
     LEAD = 1.03  # the other way must be so many times as fast to be taken
     SOON, LONGEST = 0.2, 60.0  # seconds between trials
     STEPS, DRAFTS = 6, 48  # of a trial, at least
+    TOGETHER = 0.9  # what the pace with guesses counts for, of several sequences
     TO_WIN = 3  # times as long as a trial that is lost
     LATE = 2  # steps after a change that were planned before, or catch up
 
@@ -110,17 +115,24 @@ class _Size:
             if self._rest <= 0:
                 self._change(is_trial=True)
         elif self._is_trial:
-            if own.pace <= Pace.LEAD * other.pace:
+            if not self._is_faster(self.guesses, count):
                 self._rest = self._next_rest(other.pace)
                 self._last_rest = self._rest
                 self._change(is_trial=False)
             elif len(self._steps) >= Pace.TO_WIN * least + Pace.LATE:
                 self._is_trial = False
                 self._rest = self._last_rest = Pace.SOON
-        elif self._rest < 0 or other.pace > Pace.LEAD * own.pace:
+        elif self._rest < 0 or self._is_faster(not self.guesses, count):
             self._change(is_trial=True)
         else:  # so the next look comes some steps later
             del self._steps[: Pace.STEPS]
+
+    def _is_faster(self, guesses: bool, count: int) -> bool:
+        """Is this way the faster one, by so much that a change pays?"""
+        paces = {way: measured.pace for way, measured in self._paces.items()}
+        if count > 1:
+            paces[True] *= Pace.TOGETHER
+        return paces[guesses] > Pace.LEAD * paces[not guesses]
 
     def _next_rest(self, pace: float) -> float:
         """Seconds until the next trial, after one that was lost to this pace."""

@@ -123,8 +123,9 @@ def kept_of_plain(seed):
     return machine.run(6) / plain.run(6)
 
 
-def test_slow_moments_decide_nothing():
+def test_slow_moments_decide_nothing(monkeypatch):
     """A way that was measured in one is not held to be slow for long."""
+    monkeypatch.setattr(Pace, "TOGETHER", 1.0)  # here no text ends
     assert sum(map(kept_of_plain, range(12))) / 12 > 0.972
 
 
@@ -139,7 +140,21 @@ def test_old_steps_that_count_are_noticed(monkeypatch):
 
     monkeypatch.setattr(module._Size, "_change", keeps)
     with pytest.raises(AssertionError):
-        test_slow_moments_decide_nothing()
+        test_slow_moments_decide_nothing(monkeypatch)
+
+
+def part_with_guesses(times):
+    """Of 64 texts, to which guesses bring so many times the tokens a second."""
+    machine = Machine(1.96 * 2e-3 / times, 2e-3, often_right, count=64)
+    machine.run(10)
+    return sum(machine.ways[-2000:]) / 2000
+
+
+def test_several_texts_want_more_of_guesses(monkeypatch):
+    """With guesses, texts that began together end one after the other."""
+    assert part_with_guesses(1.05) < 0.1 < 0.9 < part_with_guesses(1.2)
+    monkeypatch.setattr(Pace, "TOGETHER", 1.0)
+    assert part_with_guesses(1.05) > 0.9
 
 
 def test_a_change_is_noticed():
