@@ -585,7 +585,7 @@ KERNEL_NAMES = {
 
 
 def random_batches() -> Question:
-    files = "batches-seed-107-nvidia-h200", "batches-seed-83-nvidia-h200"
+    files = "batches-seed-113-nvidia-h200", "batches-seed-107-nvidia-h200"
     reports = [stored(name) for name in files]
     rows = []
     for report, said in zip(
@@ -600,10 +600,12 @@ def random_batches() -> Question:
         for name, ratio in reports[0]["summary"]["step"]["worst"].items()
         if ratio > 1
     ]
+    found = reports[0]["summary"]["step"]
+    reached = found["at_most_1.00"] >= 0.95 and found["largest"] <= 1.05
     return Question(
         "And in random batches: our time divided by the best peer's?",
         files,
-        "python -m benchmarks.gpu.batches --shapes sixteen --seed 107",
+        "python -m benchmarks.gpu.batches --shapes sixteen --seed 113",
         (
             "appendix D's launch, which also writes K and V",
             "seed",
@@ -614,7 +616,8 @@ def random_batches() -> Question:
             "largest",
         ),
         rows,
-        "The aim, 95 % of them at most 1.00 and none above 1.05, is not quite reached. "
+        "The aim is 95 % of them at most 1.00, and none above 1.05: this version "
+        f"{'reaches' if reached else 'misses'} it. "
         f"This version is slower than a peer in {'; '.join(slow)}. Neither rule had "
         "seen its batches. Each row has batches of its own, so the rows are no "
         "comparison of the two versions. The best peer is the faster one of FlashInfer "

@@ -31,8 +31,8 @@ def measured_batches(device: str = "nvidia-h200", seed: int = 0) -> dict[str, An
     """The report that benchmarks/gpu/batches.py wrote on this device.
 
     60 decode batches drawn from this seed; stored are those of seeds 0 and 1 on the
-    H200 and on the H100, and on the H200 in sixteen shapes those of seed 83, with the
-    rule before, and of seed 107. batches: by name, `us` by kernel, and the `best_peer`.
+    H200 and on the H100, and on the H200 in sixteen shapes those of seed 107, with the
+    rule before, and of seed 113. batches: by name, `us` by kernel, and the `best_peer`.
     summary: of `step` (the default launch, which writes K and V, too) and of `reading`
     (lesson 6's kernel), the time over the best peer's: shares of the batches with
     `at_most_1.00` and so on, `geometric_mean`, `largest`. Seed 71, of two earlier
