@@ -28,7 +28,7 @@ class Pace(Observer):
 
     Texts of the same length that decode together end together. With guesses, some end
     earlier, and steps become smaller before the last one ends. So where several texts
-    decode, guesses must bring a tenth more.
+    decode, guesses must bring a seventh more.
 
     `Worth` decides for each text besides.
     """
@@ -99,7 +99,8 @@ class _Size:
         Without guesses, it does not try them at once: a batch whose last texts end has
         each size for a few steps.
         """
-        return _Size(self.guesses)
+        is_tried = self._is_trial and self._paces[not self.guesses].pace > 0
+        return _Size(self.guesses != is_tried)
 
     def note(self, seconds: float, tokens: float, count: int) -> None:
         """A step is over, with so many tokens for each of `count` sequences."""

@@ -194,6 +194,19 @@ def test_a_shrinking_batch_does_not_try_at_each_size():
     assert sum(machine.ways) <= tried + 8
 
 
+def test_a_batch_that_shrinks_during_a_trial_takes_the_way_that_stands():
+    machine = Machine(**SLOW)
+    machine.run(3)
+    while not machine.ways[-1]:
+        machine.step()
+    tried = sum(machine.ways)
+    for count in (63, 31, 15, 7, 3, 1):
+        machine.count = count
+        for _ in range(6):
+            machine.step()
+    assert sum(machine.ways) <= tried + 2
+
+
 def test_steps_with_prompts_and_pauses_are_not_counted():
     machine = Machine(**FAST)
     for _ in range(300):

@@ -1,8 +1,9 @@
 """Lesson 6: numbers of 8 bits in kernels (the border; see appendix C).
 
 K is read as it is stored: a head's scale multiplies the logits. So is V: its scale
-multiplies the result. Tiles of both are converted to float16, for which a GPU has an
-instruction, without rounding, and so is q; if q has 32 bits, all are converted to that.
+multiplies the result. Where this module multiplies, tiles of both are converted to
+float16, for which a GPU has an instruction, without rounding, and so is q; if q has 32
+bits, all are converted to that.
 """
 
 import torch

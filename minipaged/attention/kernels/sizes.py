@@ -219,7 +219,10 @@ def step_sizes(
 
     The grid has room for any lengths, so some programs have no piece. Until they
     return, they take places: a layer took up to 1.03 times as long. If lengths are
-    even, the number of pieces is known, so the grid is exact.
+    even and sequences are cut alike, the number of pieces is known, so the grid is
+    exact.
+
+    A CUDA graph is captured for any lengths, so it never has the sizes for even ones.
 
     The rules were made from random batches on an H200: see benchmarks/README.md.
     """
@@ -232,7 +235,7 @@ def step_sizes(
         device.multiprocessors / num_kv_heads,
         max(1, num_seqs) * num_kv_heads / device.multiprocessors,
         shortest,
-        longest,
+        max(1, longest),
     )
     if step.rows > 16:
         cut = _many_query_heads(step, dim)

@@ -708,6 +708,13 @@ def sizes_of(monkeypatch, shape, step, device=H200, **options):
     return sizes.tile, sizes.num_warps, *found, *["fill"] * (fill and not found[1])
 
 
+@pytest.mark.parametrize("shape", [(32, 8, 128), (8, 4, 256), (32, 8, 64)])
+@pytest.mark.parametrize("num_seqs", [1, 4, 30, 60])
+def test_rows_that_only_pad_have_sizes_too(monkeypatch, shape, num_seqs):
+    """All contexts are 0."""
+    assert sizes_of(monkeypatch, shape, (num_seqs, 0, 0))
+
+
 @pytest.mark.parametrize(
     ("step", "found"),
     [
