@@ -624,8 +624,8 @@ def random_batches() -> Question:
         f"{reports[0]['peers']['flashinfer'].removesuffix('.post1')} and "
         "FlashAttention-3. In a graph, layer follows layer; in a model, other kernels "
         "lie between. All are told the lengths before: peers plan with them, and ours "
-        "chooses sizes by the shortest and the longest. An engine's graphs are captured "
-        "for any lengths, so they do not have the sizes for even ones.",
+        "chooses sizes by the shortest and the longest. An engine's graphs are "
+        "captured for any lengths, so they do not have the sizes for even ones.",
     )
 
 
