@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # triton 3.7.1: a `gdc_wait` in a loop's first round comes after the round's loads and its product.
-# Behaviour: `if n == 0: tl.extra.cuda.gdc_wait()` is the first statement of a loop, and
+# Behaviour: compiled for sm_90. `if n == 0: tl.extra.cuda.gdc_wait()` begins a loop, and
 #   tl.load and tl.dot follow it. If the loop is pipelined (num_stages of 2 or more), tiles
 #   are asked for before the loop, and in the first round a tile is multiplied, and one
 #   more is asked for, before `griddepcontrol.wait`. With num_stages=1, and if gdc_wait
-#   stands before the loop, all loads come after it. No warning says so.
+#   stands before the loop, all loads come after it. No warning says so. The table counts
+#   instructions on the way to the wait; no GPU is needed.
 # One would guess: what is written behind a wait for the kernel before is read after it.
 #   If that kernel writes the tiles, a launch that begins early may read old numbers.
 # For users: wait before the loop. If only some tensors need the wait, load these in the
 #   branch that waits, and look at the order in `compiled.asm["ptx"]`.
-# Seen on 2026-11-29, compiled for sm_90 (no GPU is needed), on the way to the wait:
+# Seen on 2026-11-29:
 #   triton 3.7.1           copies  loads  products
 #   in the loop, 1 stage        0      0         0
 #   in the loop, 2 stages      16      0        16
