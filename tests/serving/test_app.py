@@ -90,18 +90,19 @@ def test_chats_say_what_generate_says(server, fields, options):
 
 def test_an_event_may_wait_for_several_tokens_but_the_first_does_not():
     options = {"stream_options": {"continuous_usage_stats": True}}
-    with served(limits=Limits(stream_interval=4)) as server:
+    with served(limits=Limits(stream_interval=12)) as server:
         parts = server.events(
-            COMPLETIONS, prompt=STORY, max_tokens=20, ignore_eos=True, temperature=0,
+            COMPLETIONS, prompt=STORY, max_tokens=40, ignore_eos=True, temperature=0,
             **options,
         )  # fmt: skip
     texts = [part["choices"][0]["text"] for part in parts]
-    right = huggingface_texts(STORY, max_new_tokens=20, eos_token_id=1024)[0]
+    right = huggingface_texts(STORY, max_new_tokens=40, eos_token_id=1024)[0]
     assert "".join(texts) == right
     counts = [part["usage"]["completion_tokens"] for part in parts]
-    assert counts[0] == 1 and counts[-1] == 20
+    # Nearly always 1; more, if the engine was quicker than whoever sends.
+    assert counts[0] < 12 and counts[-1] == 40
     steps = [b - a for a, b in itertools.pairwise(counts[:-1])]
-    assert steps and min(steps) >= 4
+    assert steps and min(steps) >= 12
 
 
 def test_several_samples_have_seeds_that_follow_each_other(server):
