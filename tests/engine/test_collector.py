@@ -82,10 +82,8 @@ def test_it_runs_again_after_a_step_that_raises(error):
     assert gc.isenabled()
 
 
-def test_the_next_step_enables_it_if_a_signal_came_too_early(monkeypatch):
-    """Ctrl-C just before `gc.enable`; the step after that makes up for it."""
-    engine = make(400)
-    stream = engine.add(PROMPTS[0], KINDS[0])
+def interrupted_step(engine, monkeypatch):
+    """A step in which Ctrl-C comes just before `gc.enable`."""
     enable = gc.enable
 
     def interrupted():
@@ -96,6 +94,12 @@ def test_the_next_step_enables_it_if_a_signal_came_too_early(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         engine.step()
     assert not gc.isenabled()
+
+
+def test_the_next_step_enables_it_if_a_signal_came_too_early(monkeypatch):
+    engine = make(400)
+    stream = engine.add(PROMPTS[0], KINDS[0])
+    interrupted_step(engine, monkeypatch)
     engine.step()
     assert gc.isenabled()
     assert stream.result().sequences
@@ -104,14 +108,6 @@ def test_the_next_step_enables_it_if_a_signal_came_too_early(monkeypatch):
 def test_closing_enables_it_if_a_signal_came_too_early(monkeypatch):
     engine = make(400)
     engine.add(PROMPTS[0], KINDS[0])
-    enable = gc.enable
-
-    def interrupted():
-        monkeypatch.setattr(gc, "enable", enable)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(gc, "enable", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        engine.step()
+    interrupted_step(engine, monkeypatch)
     engine.close()
     assert gc.isenabled()
