@@ -10,6 +10,7 @@ import torch
 
 from benchmarks.gpu import eight_bits
 from helpers.attention_cases import make_case, moved, sinks_of
+from helpers.eight_bit_cases import OF_HEADS, in_eight_bits, in_numbers
 from minipaged.attention.backend import Masking
 from minipaged.attention.kernels.attention import triton_attention
 from minipaged.attention.kernels.cache import EightBitTritonKVCache
@@ -21,9 +22,7 @@ from minipaged.attention.kernels.write import write_kv
 from minipaged.attention.rectangles import gathered_attention
 from minipaged.attention.streamed import safe_softmax, streamed_attention
 from minipaged.memory.eight_bits import (
-    EightBitKVCache,
     LayerScales,
-    scale_for,
     to_eight_bits,
 )
 from minipaged.memory.kv_cache import LayerCache
@@ -35,38 +34,6 @@ TOLERANCE = {torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
 DTYPES = [torch.float32, torch.float16, *([] if INTERPRETED else [torch.bfloat16])]
 DECODES = [(3, 1), (9, 1), (0, 1), (14, 1), (47, 1), (16, 1)]
 MIXED = [(0, 1), (3, 1), (0, 4), (7, 1), (5, 9), (0, 17), (12, 5)]
-# One head's numbers are 64 times another's, so that exchanged scales would be seen.
-OF_HEADS = torch.tensor([0.5, 32.0])
-
-
-def scales_of(kind):
-    keys, values = scale_for(4 * OF_HEADS), scale_for(4 * OF_HEADS.flip(0))
-    return LayerScales(keys if kind == "fp8" else None, values)
-
-
-def in_eight_bits(case, kind, cache_class=EightBitKVCache):
-    """The case's K and V, times OF_HEADS, in such a cache; NaN, where they were NaN."""
-    keys = case.keys * OF_HEADS[:, None].to(case.keys)
-    values = case.values * OF_HEADS.flip(0)[:, None].to(case.values)
-    num_blocks, block_size, heads, key_dim = case.keys.shape
-    shape = heads, key_dim, case.values.shape[3]
-    scales = LayerScales(
-        *(x if x is None else x.to(case.q.device) for x in scales_of(kind))
-    )
-    cache = cache_class(
-        [scales], [shape], num_blocks, block_size, case.q.dtype, case.q.device
-    )
-    slots = torch.arange(num_blocks * block_size, device=case.q.device)
-    cache.write(0, slots, keys.flatten(0, 1), values.flatten(0, 1))
-    return cache
-
-
-def in_numbers(layer, dtype):
-    """The layer as a plain one, of the numbers that its bytes stand for."""
-    keys, values = layer.keys.to(dtype), layer.values.to(dtype)
-    if layer.key_scale is not None:
-        keys = keys * layer.key_scale.to(dtype)[:, None]
-    return LayerCache(keys, values * layer.value_scale.to(dtype)[:, None])
 
 
 @triton.jit
