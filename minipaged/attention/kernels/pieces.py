@@ -22,6 +22,10 @@ in the fifth place.
 
 If sequences have different lengths, what remains has, too. Then what one short piece
 leaves of a place, other short pieces fill: see MIXED.
+
+To begin a piece takes as long as to read about two tiles. So if what remains is not
+longer, it had better join the sequence's other pieces. In 8 bits it does: here, the two
+sequences are cut into 8 and 7 tiles each. See JOINED.
 """
 
 import torch
@@ -66,17 +70,22 @@ def _to_read(
 
 
 @triton.jit
-def _cut(tiles, token, share, FILL: tl.constexpr):
+def _cut(tiles, token, share, FILL: tl.constexpr, JOINED: tl.constexpr):
     """How sequences are cut into pieces of `share` tiles at most.
 
     Returns the tiles of a piece; how many such pieces there are; and the tiles of a
-    last, shorter piece, or -1, if there is none.
+    last, shorter piece, or -1, if there is none. If a last piece of so few tiles joins
+    the others, some of these have one tile less than the longest.
     """
     if FILL:
         length = tl.zeros_like(tiles) + share
         pieces = tiles // share
         rest = tiles - pieces * share
         rest = tl.where((rest > 0) | (pieces == 0), rest, -1)
+        if JOINED > 0:
+            joins = (rest <= JOINED) & (pieces > 0)
+            length = tl.where(joins, tl.cdiv(tiles, tl.maximum(pieces, 1)), length)
+            rest = tl.where(joins, -1, rest)
     else:
         length = tl.cdiv(tiles, tl.maximum(tl.cdiv(tiles, share), 1))
         length = tl.maximum(length, 1)
@@ -97,6 +106,7 @@ def _plan_kernel(
     most_pieces,  # of a sequence; None: the programs that read also merge
     FILL: tl.constexpr,  # `target` places
     MIXED: tl.constexpr,  # short pieces share places, whatever their lengths
+    JOINED: tl.constexpr,  # last pieces of so many tiles join the others
     TO_BEGIN: tl.constexpr,
     WINDOW: tl.constexpr,
     TILE: tl.constexpr,
@@ -131,7 +141,7 @@ def _plan_kernel(
             _, its_token, _, _, its_tiles = _to_read(
                 context_lengths, query_starts, other, num_seqs, WINDOW, TILE
             )
-            _, its_pieces, its_rest = _cut(its_tiles, its_token, share, FILL)
+            _, its_pieces, its_rest = _cut(its_tiles, its_token, share, FILL, JOINED)
             if MIXED:
                 part = (its_rest + TO_BEGIN).to(tl.float32) / share
             else:
@@ -147,7 +157,7 @@ def _plan_kernel(
     context, token, begin, end, tiles = _to_read(
         context_lengths, query_starts, seq, num_seqs, WINDOW, TILE
     )
-    length, pieces, rest = _cut(tiles, token, share, FILL)
+    length, pieces, rest = _cut(tiles, token, share, FILL, JOINED)
     # First come all longer pieces, then pieces as long of earlier sequences; at the
     # end, the shorter last pieces. Results lie in the order of the sequences.
     first_row, rest_row = tl.zeros([N], tl.int32), tl.zeros([N], tl.int32)
@@ -157,7 +167,9 @@ def _plan_kernel(
         _, its_token, _, _, its_tiles = _to_read(
             context_lengths, query_starts, other, num_seqs, WINDOW, TILE
         )
-        its_length, its_pieces, its_rest = _cut(its_tiles, its_token, share, FILL)
+        its_length, its_pieces, its_rest = _cut(
+            its_tiles, its_token, share, FILL, JOINED
+        )
         has_rest = tl.where(its_rest >= 0, 1, 0)
         is_earlier = other[None, :] < seq[:, None]
         is_equal = its_length[None, :] == length[:, None]
@@ -175,11 +187,19 @@ def _plan_kernel(
     for piece in range(0, tl.max(num_own, 0)):
         row = plan + tl.where(piece < pieces, first_row + piece, rest_row) * COLUMNS
         exists = piece < num_own
-        start = begin + piece * length * TILE
+        if FILL and JOINED > 0:
+            in_longer = tiles - tl.maximum(rest, 0)
+            first_tile = piece * in_longer // tl.maximum(pieces, 1)
+            next_tile = (piece + 1) * in_longer // tl.maximum(pieces, 1)
+            first_tile = tl.where(piece < pieces, first_tile, in_longer)
+            next_tile = tl.where(piece < pieces, next_tile, tiles)
+            start, its_tiles = begin + first_tile * TILE, next_tile - first_tile
+        else:
+            start, its_tiles = begin + piece * length * TILE, length
         tl.store(row, seq, mask=exists)
         tl.store(row + 1, token, mask=exists)
         tl.store(row + 2, start, mask=exists)
-        tl.store(row + 3, tl.minimum(start + length * TILE, end), mask=exists)
+        tl.store(row + 3, tl.minimum(start + its_tiles * TILE, end), mask=exists)
         tl.store(row + 4, first_result, mask=exists)
         tl.store(row + 5, num_own, mask=exists)
         # The last piece has the new token, unless the row only pads the batch.
@@ -209,6 +229,7 @@ def write_plan(
     most_pieces: int | None,
     fill: bool = False,
     mixed: bool = False,
+    joined: bool = False,
 ) -> None:
     """Say which piece each program reads, and set the tickets to zero.
 
@@ -223,7 +244,8 @@ def write_plan(
     launch merges. If that is None, no sequence is cut into so many that merging would
     take longer than reading.
     fill: `target` programs run at a time, and all have about as much to read. mixed:
-    lengths differ, so short pieces fill what others leave of a place.
+    lengths differ, so short pieces fill what others leave of a place. joined: very
+    short pieces join the others of their sequence.
     """
     num_seqs = len(context_lengths)
     _plan_kernel[-(-num_seqs // _SEQUENCES),](
@@ -231,6 +253,7 @@ def write_plan(
         most_pieces,
         FILL=fill,
         MIXED=mixed,
+        JOINED=_TO_BEGIN if joined else 0,
         TO_BEGIN=_TO_BEGIN,
         WINDOW=sliding_window,
         TILE=tile,

@@ -154,7 +154,7 @@ class _Launch:
         most_pieces = padded(min(target, _MOST_PIECES, -(-window // sizes.tile)))
         most_pieces = most_pieces if apart else None
         self._how_to_cut = target, sizes.tile, masking.sliding_window, most_pieces, fill
-        self._how_to_cut += (in_eight_bits and not are_even(*lengths),)
+        self._how_to_cut += in_eight_bits and not are_even(*lengths), in_eight_bits
         new = (0,) * 4 if k is None else (*k.stride()[:2], *v.stride()[:2])
         scales = log2_scales(masking.scale, masking.softcap)
         self._numbers = (*q.stride()[:2], *new, *scales)
