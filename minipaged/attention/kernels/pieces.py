@@ -23,9 +23,11 @@ in the fifth place.
 If sequences have different lengths, what remains has, too. Then what one short piece
 leaves of a place, other short pieces fill: see MIXED.
 
-To begin a piece takes as long as to read about two tiles. So if what remains is not
-longer, it had better join the sequence's other pieces. In 8 bits it does: here, the two
-sequences are cut into 8 and 7 tiles each. See JOINED.
+A piece takes time to begin, so only so many short ones share a place. In 8 bits, tiles
+are read in less time, so to begin takes as long as to read more of them. For example,
+there are 39 sequences of 13 tiles, and 49 places. If to begin is as long as 2 tiles,
+four pieces of 1 tile share a place, and sequences are cut into 12 and 1 tiles. If it is
+as long as 5 tiles, two share a place, so sequences are not cut.
 """
 
 import torch
@@ -36,6 +38,7 @@ from minipaged.attention.kernels.tile import divide, nothing_seen
 COLUMNS = 9  # of a plan's row
 _SEQUENCES = 64  # by one program
 _TO_BEGIN = 2  # as long as reading so many tiles
+_TO_BEGIN_IN_EIGHT_BITS = 5  # each is read in less time
 
 
 @triton.jit
@@ -70,22 +73,17 @@ def _to_read(
 
 
 @triton.jit
-def _cut(tiles, token, share, FILL: tl.constexpr, JOINED: tl.constexpr):
+def _cut(tiles, token, share, FILL: tl.constexpr):
     """How sequences are cut into pieces of `share` tiles at most.
 
     Returns the tiles of a piece; how many such pieces there are; and the tiles of a
-    last, shorter piece, or -1, if there is none. If a last piece of so few tiles joins
-    the others, some of these have one tile less than the longest.
+    last, shorter piece, or -1, if there is none.
     """
     if FILL:
         length = tl.zeros_like(tiles) + share
         pieces = tiles // share
         rest = tiles - pieces * share
         rest = tl.where((rest > 0) | (pieces == 0), rest, -1)
-        if JOINED > 0:
-            joins = (rest <= JOINED) & (pieces > 0)
-            length = tl.where(joins, tl.cdiv(tiles, tl.maximum(pieces, 1)), length)
-            rest = tl.where(joins, -1, rest)
     else:
         length = tl.cdiv(tiles, tl.maximum(tl.cdiv(tiles, share), 1))
         length = tl.maximum(length, 1)
@@ -106,7 +104,7 @@ def _plan_kernel(
     most_pieces,  # of a sequence; None: the programs that read also merge
     FILL: tl.constexpr,  # `target` places
     MIXED: tl.constexpr,  # short pieces share places, whatever their lengths
-    JOINED: tl.constexpr,  # last pieces of so many tiles join the others
+    BEGUN: tl.constexpr,  # what other pieces of a place need to begin
     TO_BEGIN: tl.constexpr,
     WINDOW: tl.constexpr,
     TILE: tl.constexpr,
@@ -141,12 +139,12 @@ def _plan_kernel(
             _, its_token, _, _, its_tiles = _to_read(
                 context_lengths, query_starts, other, num_seqs, WINDOW, TILE
             )
-            _, its_pieces, its_rest = _cut(its_tiles, its_token, share, FILL, JOINED)
+            _, its_pieces, its_rest = _cut(its_tiles, its_token, share, FILL)
             if MIXED:
                 part = (its_rest + TO_BEGIN).to(tl.float32) / share
             else:
                 as_long = tl.maximum(its_rest + TO_BEGIN, 1)
-                in_a_place = tl.maximum(share // as_long, 1)
+                in_a_place = tl.maximum((share + BEGUN) // as_long, 1)
                 part = 1.0 / in_a_place
             of_a_place = tl.where(its_rest > 0, part, 0.0)
             places += tl.sum(its_pieces + of_a_place, 0)
@@ -157,7 +155,7 @@ def _plan_kernel(
     context, token, begin, end, tiles = _to_read(
         context_lengths, query_starts, seq, num_seqs, WINDOW, TILE
     )
-    length, pieces, rest = _cut(tiles, token, share, FILL, JOINED)
+    length, pieces, rest = _cut(tiles, token, share, FILL)
     # First come all longer pieces, then pieces as long of earlier sequences; at the
     # end, the shorter last pieces. Results lie in the order of the sequences.
     first_row, rest_row = tl.zeros([N], tl.int32), tl.zeros([N], tl.int32)
@@ -167,9 +165,7 @@ def _plan_kernel(
         _, its_token, _, _, its_tiles = _to_read(
             context_lengths, query_starts, other, num_seqs, WINDOW, TILE
         )
-        its_length, its_pieces, its_rest = _cut(
-            its_tiles, its_token, share, FILL, JOINED
-        )
+        its_length, its_pieces, its_rest = _cut(its_tiles, its_token, share, FILL)
         has_rest = tl.where(its_rest >= 0, 1, 0)
         is_earlier = other[None, :] < seq[:, None]
         is_equal = its_length[None, :] == length[:, None]
@@ -187,19 +183,11 @@ def _plan_kernel(
     for piece in range(0, tl.max(num_own, 0)):
         row = plan + tl.where(piece < pieces, first_row + piece, rest_row) * COLUMNS
         exists = piece < num_own
-        if FILL and JOINED > 0:
-            in_longer = tiles - tl.maximum(rest, 0)
-            first_tile = piece * in_longer // tl.maximum(pieces, 1)
-            next_tile = (piece + 1) * in_longer // tl.maximum(pieces, 1)
-            first_tile = tl.where(piece < pieces, first_tile, in_longer)
-            next_tile = tl.where(piece < pieces, next_tile, tiles)
-            start, its_tiles = begin + first_tile * TILE, next_tile - first_tile
-        else:
-            start, its_tiles = begin + piece * length * TILE, length
+        start = begin + piece * length * TILE
         tl.store(row, seq, mask=exists)
         tl.store(row + 1, token, mask=exists)
         tl.store(row + 2, start, mask=exists)
-        tl.store(row + 3, tl.minimum(start + its_tiles * TILE, end), mask=exists)
+        tl.store(row + 3, tl.minimum(start + length * TILE, end), mask=exists)
         tl.store(row + 4, first_result, mask=exists)
         tl.store(row + 5, num_own, mask=exists)
         # The last piece has the new token, unless the row only pads the batch.
@@ -229,7 +217,7 @@ def write_plan(
     most_pieces: int | None,
     fill: bool = False,
     mixed: bool = False,
-    joined: bool = False,
+    in_eight_bits: bool = False,
 ) -> None:
     """Say which piece each program reads, and set the tickets to zero.
 
@@ -244,17 +232,19 @@ def write_plan(
     launch merges. If that is None, no sequence is cut into so many that merging would
     take longer than reading.
     fill: `target` programs run at a time, and all have about as much to read. mixed:
-    lengths differ, so short pieces fill what others leave of a place. joined: very
-    short pieces join the others of their sequence.
+    lengths differ, so short pieces fill what others leave of a place. in_eight_bits:
+    what a piece needs to begin counts more.
     """
-    num_seqs = len(context_lengths)
+    num_seqs, to_begin = len(context_lengths), _TO_BEGIN
+    if in_eight_bits and not mixed:  # else pieces share places in another way
+        to_begin = _TO_BEGIN_IN_EIGHT_BITS
     _plan_kernel[-(-num_seqs // _SEQUENCES),](
         plan, tickets, context_lengths, query_starts, num_seqs, target, len(plan),
         most_pieces,
         FILL=fill,
         MIXED=mixed,
-        JOINED=_TO_BEGIN if joined else 0,
-        TO_BEGIN=_TO_BEGIN,
+        BEGUN=to_begin if in_eight_bits else 0,
+        TO_BEGIN=to_begin,
         WINDOW=sliding_window,
         TILE=tile,
         NUM_KV_HEADS=tickets.shape[1],
@@ -266,7 +256,7 @@ def write_plan(
 @triton.jit
 def merge(
     out_rows,  # pointer to the first query head's row of the result
-    means,  # [rows of the plan, KV heads, GROUP, value dim] float32
+    means,  # [rows of the plan, KV heads, GROUP, value dim]
     logs,  # [rows of the plan, KV heads, GROUP]
     first_result,
     num_pieces,
