@@ -865,6 +865,8 @@ def test_sizes_in_8_bits(monkeypatch, step, places, found):
         ((24, 2, 128), 1, (45, 173, 56336), (64, 4, 198, True, True)),
         ((24, 2, 128), 1, (32, 673, 8407), (64, 4, 198, False, True, "fill")),
         ((24, 2, 128), 1, (105, 2429, 2429), (64, 4, 198, False, True, "fill")),
+        ((8, 1, 128), 1, (89, 4287, 4287), (64, 4, 528, False, True, "fill")),  # four
+        ((8, 1, 128), 1, (55, 578, 8518), (64, 4, 528, False, True, "fill")),
     ],
     ids=str,
 )
