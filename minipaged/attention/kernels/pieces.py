@@ -26,8 +26,9 @@ leaves of a place, other short pieces fill: see MIXED.
 A piece takes time to begin, so only so many short ones share a place. In 8 bits, tiles
 are read in less time, so to begin takes as long as to read more of them. For example,
 there are 39 sequences of 13 tiles, and 49 places. If to begin is as long as 2 tiles,
-four pieces of 1 tile share a place, and sequences are cut into 12 and 1 tiles. If it is
-as long as 5 tiles, two share a place, so sequences are not cut.
+four pieces of 1 tile share a place, and sequences are cut into 12 and 1 tiles. But if
+it is as long as 5 tiles, the short pieces take 39 x 6 in the 10 places that are left,
+and the others only 17 in each. So in 8 bits, these sequences are not cut.
 """
 
 import torch
@@ -38,7 +39,7 @@ from minipaged.attention.kernels.tile import divide, nothing_seen
 COLUMNS = 9  # of a plan's row
 _SEQUENCES = 64  # by one program
 _TO_BEGIN = 2  # as long as reading so many tiles
-_TO_BEGIN_IN_EIGHT_BITS = 5  # each is read in less time
+_ALL_TO_BEGIN = 5  # in 8 bits, where a tile is read in less time
 
 
 @triton.jit
@@ -104,8 +105,8 @@ def _plan_kernel(
     most_pieces,  # of a sequence; None: the programs that read also merge
     FILL: tl.constexpr,  # `target` places
     MIXED: tl.constexpr,  # short pieces share places, whatever their lengths
-    BEGUN: tl.constexpr,  # what other pieces of a place need to begin
     TO_BEGIN: tl.constexpr,
+    ALL_TO_BEGIN: tl.constexpr,  # the same for all short pieces together; 0: no limit
     WINDOW: tl.constexpr,
     TILE: tl.constexpr,
     NUM_KV_HEADS: tl.constexpr,
@@ -129,7 +130,8 @@ def _plan_kernel(
     share = tl.maximum(tl.maximum(tl.cdiv(all_tiles, target), least), 1)
     # There may be no more pieces than rows, or than places. A piece of `share` tiles
     # takes a place. Of shorter last pieces, as many share a place as have together
-    # `share` tiles. Longer pieces need fewer places.
+    # `share` tiles. In 8 bits, all of them together must also have the time to begin.
+    # Longer pieces need fewer places.
     most = target + 0.01 if FILL else num_rows + 0.01  # places are sums of fractions
     places = most + 1.0
     while places > most:
@@ -144,8 +146,11 @@ def _plan_kernel(
                 part = (its_rest + TO_BEGIN).to(tl.float32) / share
             else:
                 as_long = tl.maximum(its_rest + TO_BEGIN, 1)
-                in_a_place = tl.maximum((share + BEGUN) // as_long, 1)
+                in_a_place = tl.maximum(share // as_long, 1)
                 part = 1.0 / in_a_place
+                if ALL_TO_BEGIN > 0:
+                    longer = (its_rest + ALL_TO_BEGIN).to(tl.float32)
+                    part = tl.maximum(part, longer / (share + ALL_TO_BEGIN))
             of_a_place = tl.where(its_rest > 0, part, 0.0)
             places += tl.sum(its_pieces + of_a_place, 0)
         if places > most:
@@ -233,18 +238,16 @@ def write_plan(
     take longer than reading.
     fill: `target` programs run at a time, and all have about as much to read. mixed:
     lengths differ, so short pieces fill what others leave of a place. in_eight_bits:
-    what a piece needs to begin counts more.
+    what short pieces need to begin counts more; not if they are mixed.
     """
-    num_seqs, to_begin = len(context_lengths), _TO_BEGIN
-    if in_eight_bits and not mixed:  # else pieces share places in another way
-        to_begin = _TO_BEGIN_IN_EIGHT_BITS
+    num_seqs = len(context_lengths)
     _plan_kernel[-(-num_seqs // _SEQUENCES),](
         plan, tickets, context_lengths, query_starts, num_seqs, target, len(plan),
         most_pieces,
         FILL=fill,
         MIXED=mixed,
-        BEGUN=to_begin if in_eight_bits else 0,
-        TO_BEGIN=to_begin,
+        TO_BEGIN=_TO_BEGIN,
+        ALL_TO_BEGIN=_ALL_TO_BEGIN if in_eight_bits else 0,
         WINDOW=sliding_window,
         TILE=tile,
         NUM_KV_HEADS=tickets.shape[1],
