@@ -12,6 +12,7 @@ from benchmarks.gpu import eight_bits
 from helpers.attention_cases import make_case, moved, sinks_of
 from helpers.eight_bit_cases import OF_HEADS, in_eight_bits, in_numbers
 from minipaged.attention.backend import Masking
+from minipaged.attention.kernels import step as triton_step
 from minipaged.attention.kernels.attention import triton_attention
 from minipaged.attention.kernels.cache import EightBitTritonKVCache
 from minipaged.attention.kernels.eight_bits import read_together, takes_words
@@ -303,6 +304,41 @@ def test_a_step_rounds_its_new_tokens_before_it_reads_them(kind, lengths):
     assert torch.equal(ours.keys[0], written.keys[0])
     assert torch.equal(ours.values[0], written.values[0])
     assert (out - right).abs().max() < 1e-4 * right.abs().max()
+
+
+@pytest.mark.parametrize(
+    ("kind", "num_heads", "found"),
+    [
+        ("fp8", 12, torch.float16),
+        ("fp8", 8, torch.float32),
+        ("fp8_v", 12, torch.float32),
+    ],
+)
+def test_results_of_pieces_are_short_for_many_heads(
+    monkeypatch, kind, num_heads, found
+):
+    """With two KV heads; and the merged result is right."""
+    seen, kernel = [], triton_step.step_kernel
+
+    class Recorded:
+        def __getitem__(self, grid):
+            def launch(out, means, *given, **options):
+                seen.append(means.dtype)
+                return kernel[grid](out, means, *given, **options)
+
+            return launch
+
+    monkeypatch.setattr(triton_step, "step_kernel", Recorded())
+    dims = {"key_dim": 32, "value_dim": 32}
+    case = make_case([(1500, 1)], num_heads=num_heads, dtype=torch.float16, **dims)
+    case = moved(case, DEVICE)
+    layer, masking = in_eight_bits(case, kind).layer(0), Masking(1 / 16)
+    case.batch.scratch.clear()
+    ours = triton_attention(case.q, layer, case.batch, masking)
+    assert seen == [found]
+    plain = in_numbers(layer, torch.float64)
+    right = gathered_attention(case.q.double(), plain, case.batch, masking)
+    assert (ours.double() - right).abs().max() < 2e-3 * right.abs().max()
 
 
 def test_what_does_not_fit_is_refused_in_words():
