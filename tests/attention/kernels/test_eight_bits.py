@@ -274,10 +274,11 @@ def test_compiles_to_loads_of_16_bytes_and_of_words(case, conversions):
     assert found["registers"] <= 168 and not found["spilled"]
     assert found["shared"] <= 227 * 1024 // 3  # of three programs
     assert found["by_units"] > 0 and found["at_once"] > 0
-    # Of a tile's K and V, or of V, two numbers at a time; few of the new token.
+    # Of a tile's K and V, or of V, two numbers at a time; few of the new token: twelve
+    # by Triton 3.5, ten by 3.7.
     _, group, tile, warps, _ = case
     pairs = conversions * 128 * tile // 2 // (32 * warps)
-    assert pairs <= found["conversions"] < 1.1 * pairs + 4
+    assert pairs <= found["conversions"] <= pairs + 12
     # By the units, 16 rows by 8 columns by 16; more than 8 heads are 16 rows.
     products = 2 * 128 * tile // (16 * 16) // warps
     if group > 8:  # and the weights are added up by the units, too
