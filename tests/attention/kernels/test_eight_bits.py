@@ -246,7 +246,9 @@ ptx = compiled.asm["ptx"]
 found["by_units"] = ptx.count("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16")
 found["at_once"] = ptx.count("cp.async.cg.shared.global")
 found["conversions"] = ptx.count("cvt.rn.f16x2.e4m3x2 ")
+# By a warp; Triton 3.9 lets four warps multiply together what is of 64 rows.
 found["multiplied"] = ptx.count("mma.sync.aligned.m16n8k16")
+found["multiplied"] += ptx.count("wgmma.mma_async.sync.aligned.m64n8k16")
 print(json.dumps(found))
 """
 
