@@ -229,6 +229,15 @@ def check_extremes() -> float:
     layer.values[0, 0].view(torch.uint8).copy_(numbers.view(heads, dim))
     ours = triton_attention(q.to(DTYPE), layer, alone, masking)
     assert torch.equal(ours[0, ::2].float(), 64 * layer.values[0, 0].float())
+    # Of a prompt, too, the first token sees only itself. What is no number stays none.
+    two = make_batch([(0, 2)], torch.zeros(1, dtype=torch.int64))
+    q = q.to(DTYPE).expand(2, -1, -1)
+    ours = triton_attention(q, layer, two, masking)
+    assert torch.equal(ours[0, ::2].float(), 64 * layer.values[0, 0].float())
+    layer.values[0, 0].view(torch.uint8)[:, 5] = 255
+    ours = triton_attention(q, layer, two, masking)
+    finite = ours[0, ::2].isfinite()
+    assert not finite[:, 5].any() and finite.sum() == finite.numel() - heads
     return error
 
 

@@ -46,15 +46,15 @@ class Backend(NamedTuple):
 
     `step(q, k, v, cache, batch, masking)`, if given, writes the new K and V and
     attends, both in one call. `in_eight_bits` is the cache for K and V in 8 bits, whose
-    scales `attend` and `step` must heed; None, if they do not. `prompts_by(cache)`, if
-    given, names what computes prompts over such a layer's cache.
+    scales `attend` and `step` must heed; None, if they do not. `prompts_by(cache,
+    dtype)`, if given, names what computes prompts of this type over a layer's cache.
     """
 
     attend: Attend
     cache_class: type[KVCache] = KVCache
     step: Callable[..., torch.Tensor] | None = None
     in_eight_bits: type[EightBitKVCache] | None = None
-    prompts_by: Callable[[LayerCache], str] | None = None
+    prompts_by: Callable[[LayerCache, torch.dtype], str] | None = None
 
     def __call__(
         self,

@@ -47,6 +47,9 @@ class CompiledRunner(GraphRunner):
             fix_order(self._twin)
         paged.note_weights()  # which merging has moved
         self._last_layer = place_logits(self._twin)
+        for module in self._twin.modules():
+            # HuggingFace sums gradients in them; torch 2.9 compiles no layer with one.
+            module._backward_hooks.clear()
         for layer in layers_of(self._twin):
             layer.compile()
         super().__init__(paged, max_sequences, max_tokens, num_guesses)

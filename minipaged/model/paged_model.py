@@ -322,7 +322,7 @@ class PagedModel(Unpicklable):
         if self.kv_scales is not None:
             parts.append(f"{self.kv_scales}")
         if self.attention.prompts_by is not None:
-            kernel = self.attention.prompts_by(self.cache.layer(0))
+            kernel = self.attention.prompts_by(self.cache.layer(0), self.dtype)
             parts.append(f"prompts by {kernel}")
         return f"PagedModel({', '.join(parts)})"
 

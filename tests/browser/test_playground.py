@@ -242,10 +242,14 @@ def test_a_refusal_says_what_can_be_done_in_the_page(page):
     assert "0 free of 8. End A or B, or undo." in said and "num_blocks" not in said
 
 
-# Python gets each message so much later: then there is time to look.
-SLOWLY = """() => {
-  const post = worker.postMessage.bind(worker);
-  worker.postMessage = (message) => setTimeout(() => post(message), 700);
+# Python gets no message until letGo(): then there is time to look, however busy it is.
+HOLD = """() => {
+  const held = [];
+  worker.postMessage = (message) => held.push(message);
+  window.letGo = () => {
+    delete worker.postMessage;
+    for (const message of held) worker.postMessage(message);
+  };
 }"""
 
 
@@ -253,13 +257,14 @@ def test_while_python_computes_buttons_do_nothing_and_keep_the_focus(browser, fi
     with opened(browser, f"{file.as_uri()}#cow") as page:
         part, fork = page.locator("#part"), page.get_by_role("button", name="Fork A")
         assert part.get_attribute("aria-busy") == "false"
-        page.evaluate(SLOWLY)
+        page.evaluate(HOLD)
         fork.focus()
         page.keyboard.press("Enter")
         page.locator("#part[aria-busy=true]").wait_for()
         assert fork.is_disabled()
         for key in ("Enter", "Enter"):
             page.keyboard.press(key)
+        page.evaluate("() => letGo()")
         wait(page)
         assert part.get_attribute("aria-busy") == "false" and fork.is_enabled()
         assert page.evaluate("() => document.activeElement.textContent") == "Fork A"

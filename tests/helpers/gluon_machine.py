@@ -149,6 +149,7 @@ class Machine:
             setattr(gl, layout, nothing)
         gl.NVMMADistributedLayout = nothing
         gl.constexpr = lambda value: value
+        gl.NVMMASharedLayout = SimpleNamespace(get_default_for=nothing)
         for name in ("float32", "float16", "bfloat16", "int32", "int64"):
             setattr(gl, name, getattr(torch, name))
         gl.static_range = range

@@ -1,5 +1,6 @@
 """What the assembler made of a kernel, read from nvdisasm's text."""
 
+import inspect
 import re
 import subprocess
 import tempfile
@@ -56,7 +57,9 @@ def assembled(compiled: Any) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "kernel.ptx")
         path.write_text(compiled.asm["ptx"])
-        command = [get_ptxas(90).path, "-v", "--gpu-name=sm_90a", path]
+        by_gpu = inspect.signature(get_ptxas).parameters  # not yet in Triton 3.5
+        ptxas = get_ptxas(90) if by_gpu else get_ptxas()
+        command = [ptxas.path, "-v", "--gpu-name=sm_90a", path]
         command += ["-o", path.with_suffix(".bin")]
         said = subprocess.run(
             command, capture_output=True, text=True, check=True

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import signal
 import socket
 import traceback
 from collections.abc import Callable
@@ -92,6 +93,8 @@ class RankProcesses:
 
 
 def _run(pipe: Connection, rank: int, count: int, port: int, log: Path) -> None:
+    # Ctrl-C is ignored by what a shell runs in the background, and by all it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     printed = log.open("ab", buffering=0)
     os.dup2(printed.fileno(), 1)
     os.dup2(printed.fileno(), 2)

@@ -137,12 +137,13 @@ def test_one_process_answers_all_questions(monkeypatch):
 def test_an_answer_that_nobody_waited_for_is_not_given_to_the_next(monkeypatch):
     kernel = in_a_notebook(copies, monkeypatch)
     ask_compiler(kernel, TILE=16)
-    output = compiler._waiting[0].process.stdout
+    process = compiler._waiting[0].process
     with monkeypatch.context() as patched:
-        patched.setattr(output, "readline", interrupt)
+        patched.setattr(process.stdout, "readline", interrupt)
         with pytest.raises(KeyboardInterrupt):
             ask_compiler(kernel, TILE=32)
     assert not compiler._waiting
+    assert process.poll() is not None, "it still works in a folder that is removed"
 
 
 def test_only_what_changed_is_shown(capsys, monkeypatch):

@@ -100,8 +100,9 @@ def test_effects_alone(device):
 def test_8_bits_were_right_before_they_were_timed():
     report = measured_eight_bits()
     assert report["machine"]["device"] == "NVIDIA H200"
-    rounded, *errors = report["check"].values()
-    assert rounded == 4 * 2**16 and 0 < max(errors) < 0.01
+    assert report["check"]["numbers_rounded"] == 4 * 2**16
+    errors = [x for x in report["check"].values() if isinstance(x, float)]
+    assert len(errors) > 10 and 0 < max(errors) < 0.01
     for row in report["decode"].values():
         assert row["fp8_of_bf16"] == pytest.approx(row["fp8"] / row["bf16"], abs=1e-3)
 

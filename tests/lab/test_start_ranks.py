@@ -20,6 +20,12 @@ def test_each_rank_says_its_own_in_order():
     ]
 
 
+def test_what_gloo_says_is_not_the_script_s():
+    """In torch 2.9, it tells on stdout how many ranks it has connected."""
+    script = "print('[Gloo] Rank 0 is connected to 1 peer ranks.\\nseven')"
+    assert start_ranks(script, 2) == ["seven\n"] * 2
+
+
 def test_an_error_of_a_rank_is_told():
     script = "import os\nassert os.environ['RANK'] != '1', 'rank 1 fails'"
     with pytest.raises(RuntimeError, match="rank 1 fails"):

@@ -33,7 +33,8 @@ def logits(twin):
 
 
 def is_direct(module):
-    return type(module).__call__ is not nn.Module.__call__
+    """Has its class a call of its own? In transformers 5.17, some inherit one."""
+    return "__call__" in vars(type(module))
 
 
 @pytest.mark.parametrize("name", all_or(ARCHITECTURES, UNLIKE))

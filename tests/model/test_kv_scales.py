@@ -103,6 +103,27 @@ def test_a_long_answer_does_not_decay(kind):
     assert same[:500].mean() > 0.96 and same[500:].mean() > 0.96
 
 
+def likely(tokens, start):
+    """How likely the model in 32 bits finds each token from `start` on, of 1."""
+    chances = logits_of(paged(), tokens)[start - 1 : -1].softmax(-1)
+    return chances.gather(1, torch.tensor(tokens[start:])[:, None])[:, 0]
+
+
+@pytest.mark.parametrize("too_small", [1, 16])
+def test_a_text_decays_if_the_scales_of_k_are_too_small(too_small):
+    """Four texts begin with the same words; their last tokens beside their first."""
+    prompt, text = long_answer()
+    begun = text[: len(prompt) + 11]
+    scales = [LayerScales(k / too_small, v) for k, v in paged("fp8").kv_scales.both]
+    ours = mp.PagedModel(pocket()[0], 4 * 40)
+    ours.cache = ours.new_cache(4 * 40, 16, scales)
+    config = GenerationConfig(max_new_tokens=600, do_sample=True, eos_token_id=0)
+    texts = mp.generate(ours, [begun] * 4, config, seed=[1, 2, 3, 4])
+    found = [likely(begun + out.sequences[0], len(begun)) for out in texts]
+    first, *_, last = torch.stack(found).chunk(4, dim=1)
+    assert (last.mean() < first.mean() - 0.1) == (too_small > 1)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_repr_says_what_it_costs(kind):
     scales = paged(kind).kv_scales

@@ -629,6 +629,10 @@ def test_repr_names_what_computes_prompts():
     plain = repr(PagedModel(model, num_blocks=8))
     assert plain.startswith("PagedModel(LlamaForCausalLM, BlockPool(")
     assert plain.endswith(", 3 layers)")
-    backend = gathered_attention._replace(prompts_by=lambda cache: str(cache.keys.ndim))
+
+    def named(cache, dtype):
+        return f"{cache.keys.ndim} {dtype}"
+
+    backend = gathered_attention._replace(prompts_by=named)
     paged = PagedModel(model, num_blocks=8, attention=backend)
-    assert repr(paged).endswith(", 3 layers, prompts by 4)")
+    assert repr(paged).endswith(", 3 layers, prompts by 4 torch.float32)")

@@ -102,11 +102,11 @@ def step_by_kernels(
     return out
 
 
-def prompts_by(cache: LayerCache) -> str:
-    """The name of the kernel that computes prompts over this layer's cache."""
+def prompts_by(cache: LayerCache, dtype: torch.dtype) -> str:
+    """The name of the kernel that computes prompts of this type over this layer."""
     from minipaged.attention.kernels import hopper  # appendix C
 
-    if hopper.takes_cache(cache):
+    if hopper.takes_cache(cache, dtype):
         return "hopper_kernel.prompts_kernel"
     return "prefill.paged_prefill"
 

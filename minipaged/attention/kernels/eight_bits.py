@@ -74,6 +74,18 @@ def head_and_column(kv_head, column, DIM: tl.constexpr, TOGETHER: tl.constexpr):
 
 
 @triton.jit
+def _wait():
+    """Wait for the end of the kernel before this one, as `tl.extra.cuda.gdc_wait` does.
+
+    That is an operation of its own since Triton 3.9, and in a loop that has one, no
+    tile is asked for before the round that needs it.
+    """
+    tl.inline_asm_elementwise(
+        "griddepcontrol.wait; // $0", "=r", [], tl.int32, is_pure=False, pack=1
+    )
+
+
+@triton.jit
 def _queries(
     q_places, q_mask, scale,
     IN_EIGHT_BITS: tl.constexpr, TURNED: tl.constexpr,
@@ -84,7 +96,7 @@ def _queries(
     IN_EIGHT_BITS: is K? Otherwise q is not split, and both are all columns.
     """
     if WAITS:
-        tl.extra.cuda.gdc_wait()
+        _wait()
     if HANDS_OVER:
         tl.extra.cuda.gdc_launch_dependents()
     even = tl.load(q_places, mask=q_mask, other=0.0)

@@ -16,9 +16,11 @@ from minipaged.attention.kernels.hopper_shares import share_tiles
 from minipaged.attention.kernels.hopper_tiles import list_tiles
 from minipaged.attention.kernels.setup import INTERPRETED
 from minipaged.attention.kernels.sizes import device_of, log2_scales
+from minipaged.memory.eight_bits import E4M3
 from minipaged.memory.kv_cache import LayerCache
 
 HEAD_DIMS = (64, 128, 256)
+_SIXTEEN_BITS = torch.bfloat16, torch.float16
 _MAX_SLOTS = 2**31  # slots are counted in 32 bits; numbers of a pool are not
 _ROWS = 64  # of each consumer
 _CONSUMERS = 2
@@ -45,15 +47,16 @@ def has_gluon() -> bool:
     return "functions_and_args" in signature(language.warp_specialize).parameters
 
 
-def takes_cache(cache: LayerCache) -> bool:
-    """Can the kernel for Hopper read this layer's blocks, on this GPU?"""
+def takes_cache(cache: LayerCache, dtype: torch.dtype) -> bool:
+    """Can the kernel for Hopper read this layer's blocks, for queries of this type?"""
     keys, values = cache.keys, cache.values
     block_size = keys.shape[1]
     return (
         keys.is_cuda
         and _is_hopper(keys.device.index or 0)
-        and keys.dtype in (torch.bfloat16, torch.float16)
-        and keys.dtype == values.dtype  # not in 8 bits
+        and dtype in _SIXTEEN_BITS
+        and keys.dtype in (dtype, E4M3)
+        and values.dtype in (keys.dtype, E4M3)
         and keys.shape[3] == values.shape[3]
         and keys.shape[3] in HEAD_DIMS
         and block_size >= 8
@@ -66,8 +69,8 @@ def takes_cache(cache: LayerCache) -> bool:
 
 def takes_prompts(q: torch.Tensor, cache: LayerCache, masking: Masking) -> bool:
     """Does the kernel for Hopper take these tensors, on this GPU?"""
-    fits = q.dtype == cache.keys.dtype and _can_be_described(q)
-    return takes_cache(cache) and fits and masking.scale > 0
+    fits = _can_be_described(q) and masking.scale > 0
+    return fits and takes_cache(cache, q.dtype)
 
 
 def _can_be_described(x: torch.Tensor) -> bool:
@@ -92,7 +95,8 @@ def attend_prompts(
     scale, window, softcap, sinks = masking
     keys, values = cache.keys, cache.values
     where = batch.block_tables, batch.context_lengths, batch.query_starts
-    check_attention(out, q, keys, values, *where, window, softcap)
+    scales = cache.key_scale, cache.value_scale
+    check_attention(out, q, keys, values, *where, window, softcap, *scales)
     check_sinks(q, sinks)
     if len(q) == 0:
         return
@@ -101,7 +105,10 @@ def attend_prompts(
     num_blocks, block_size, num_kv_heads, value_dim = values.shape
     slots = num_blocks * block_size
     num_heads, dim = q.shape[1:]
-    sizes = constants_of(num_heads, num_kv_heads, dim, value_dim, block_size, window)
+    sizes = constants_of(
+        num_heads, num_kv_heads, dim, value_dim, block_size, window,
+        cache.value_scale is not None,
+    )  # fmt: skip
     box = min(block_size, sizes["TILE"])
     with torch.cuda.device_of(q):  # of several GPUs, the right one
         workers = device_of(q.device.index or 0).multiprocessors
@@ -114,7 +121,8 @@ def attend_prompts(
             _descriptor(q, (_ROWS // sizes["HEADS"], sizes["HEADS"], dim)),
             _descriptor(keys.view(slots, -1), (box, dim)),
             _descriptor(values.view(slots, -1), (box, value_dim)),
-            tiles, shares, tables, sinks, workers, *log2_scales(scale, softcap),
+            tiles, shares, tables, sinks, *scales,
+            workers, *log2_scales(scale, softcap),
             num_warps=4,  # and those of `warp_specialize`
             **sizes,
         )  # fmt: skip
@@ -128,12 +136,17 @@ def constants_of(
     value_dim: int,
     block_size: int,
     window: int | None,
+    in_eight_bits: bool = False,
 ) -> dict[str, Any]:
     """What the kernel is compiled for.
 
     As many query heads of a token share a tile as their number has powers of two: heads
     that share K and V fill the rows of short prompts, too. Tiles of keys and places of
     the rings are as many as fit into shared memory.
+
+    K and V in 8 bits need room for their bytes, too. With heads of 256 numbers, an
+    assembler wants more registers than 16 warps can begin with, and two consumers, a
+    producer and four converters are as many. So there, two warps convert.
     """
     group, dim = num_heads // num_kv_heads, max(key_dim, value_dim)
     return {
@@ -144,7 +157,9 @@ def constants_of(
         "HEADS": min(group & -group, _ROWS),
         "TILE": 128 if dim <= 128 else 64,
         "PLACES": 2 if dim > 64 else 4,
-        "Q_PLACES": 2 if dim <= 128 else 1,
+        "Q_PLACES": 2 if dim <= (64 if in_eight_bits else 128) else 1,
+        "BYTE_PLACES": 2 if dim <= 64 else 1,
+        "CONVERTERS": 4 if dim <= 128 else 2,
     }
 
 
@@ -197,5 +212,6 @@ def layout_of_boxes(box: tuple[int, ...], dtype: torch.dtype) -> Any:
     """Where numbers of a box lie in shared memory: as the matrix unit reads them."""
     from triton.experimental.gluon import language as gl
 
-    kind = gl.bfloat16 if dtype == torch.bfloat16 else gl.float16
+    kinds = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16}
+    kind = kinds.get(dtype, gl.float8e4nv)
     return gl.NVMMASharedLayout.get_default_for(list(box), kind)

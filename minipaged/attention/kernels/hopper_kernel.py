@@ -32,6 +32,15 @@ A sequence's tiles of keys are read from the last one down. Only the last, on th
 diagonal, and those at a window's edge need a mask. If heads share K and V, the rows of
 a tile of queries belong to several heads: 16 tokens of 4 heads are 64 rows.
 
+K and V in 8 bits are copied to rings of their own, as they are stored. Four more warps
+are *converters*: they read a tile of bytes, and write its numbers in 16 bits to the
+ring that the consumers read. So neither consumers nor the matrix unit wait for it. A
+head's scale of K multiplies the logits, and that of V the result.
+
+    producer    | bytes of K 0 | bytes of V 0 | bytes of K 1 | ...
+    converters                 | K 0          | V 0          | K 1 | ...
+    consumer 0                                | Q.K 0 | weigh 0    | Q.K 1, P.V 0 | ...
+
 Usually a program computes whole tiles of queries. Few long tiles are cut into equal
 shares: see `hopper_shares`.
 
@@ -56,6 +65,9 @@ wait_for_threads = getattr(gl, "barrier", None) or gl.thread_barrier
 CONSUMERS = gl.constexpr(2)
 ROWS = gl.constexpr(64)  # of a consumer
 COLUMNS = gl.constexpr(hopper_tiles.COLUMNS)
+
+PART = gl.constexpr(16)  # rows of V that are cleared together
+CONVERTED = gl.constexpr(4096)  # numbers that go through registers together
 LOG2_E = gl.constexpr(1.4426950408889634)
 
 
@@ -126,6 +138,63 @@ def _piece(
 
 
 @gluon.jit
+def _next_place(ring, number):
+    """Where the ring's tile `number` goes, once nobody reads what is there."""
+    tiles, _, empty = ring
+    PLACES: gl.constexpr = tiles.shape[0]
+    place, phase = number % PLACES, number // PLACES & 1
+    mbarrier.wait(empty.index(place), phase ^ 1)
+    return place
+
+
+@gluon.jit
+def _slots(
+    table, first, context,
+    BOX: gl.constexpr, BOXES: gl.constexpr, BLOCK_SIZE: gl.constexpr,
+):  # fmt: skip
+    """Where the copies of a tile begin, whose first position is `first`."""
+    slots = ()
+    for box in gl.static_range(BOXES):
+        at = first + box * BOX
+        exists = at < context
+        block = gl.load(table + at // BLOCK_SIZE, mask=exists, other=0)
+        slot = block.to(gl.int32) * BLOCK_SIZE + at % BLOCK_SIZE
+        # A copy from outside of the cache writes zeros.
+        slots += (gl.where(exists, slot, -BOX),)
+    return slots
+
+
+@gluon.jit
+def _copy_tile(source, slots, kv_head, ring, number, BOXES: gl.constexpr):
+    """Copy a tile of K or V: it is the ring's tile `number`."""
+    tiles, full = ring[0], ring[1]
+    BOX: gl.constexpr = source.block_shape[0]
+    place = _next_place(ring, number)
+    mbarrier.expect(full.index(place), BOXES * source.block_type.nbytes)
+    for box in gl.static_range(BOXES):
+        copy_to_shared(
+            source, [slots[box], kv_head * source.block_shape[1]],
+            full.index(place), tiles.index(place).slice(box * BOX, BOX),
+        )  # fmt: skip
+
+
+@gluon.jit
+def _copy_queries(q, token, head, q_ring, turn):
+    """Copy the queries of this turn's piece, of each consumer its own."""
+    q_rows, q_full, q_empty = q_ring
+    SHARE: gl.constexpr = q_rows.shape[1]  # tokens of a consumer
+    PLACES: gl.constexpr = q_rows.shape[0] // CONSUMERS
+    for which in gl.static_range(CONSUMERS):
+        own = turn % PLACES * CONSUMERS + which
+        mbarrier.wait(q_empty.index(own), turn // PLACES & 1 ^ 1)
+        mbarrier.expect(q_full.index(own), q.block_type.nbytes)
+        copy_to_shared(
+            q, [token + which * SHARE, head, 0],
+            q_full.index(own), q_rows.index(own),
+        )  # fmt: skip
+
+
+@gluon.jit
 def _produce(
     q, keys, values, rings, tiles, shares, block_tables, workers,
     WINDOW: gl.constexpr,
@@ -136,16 +205,11 @@ def _produce(
 ):  # fmt: skip
     """Copy the queries of each piece, and its K and V: tile by tile, block by block."""
     q_ring, k_ring, v_ring = rings
-    q_rows, q_full, q_empty = q_ring
-    k_tiles, k_full, k_empty = k_ring
-    v_tiles, v_full, v_empty = v_ring
     SHARE: gl.constexpr = ROWS // HEADS  # tokens of a consumer
-    TILE: gl.constexpr = k_tiles.shape[1]
+    TILE: gl.constexpr = k_ring[0].shape[1]
     BOX: gl.constexpr = keys.block_shape[0]  # positions of a copy
     BOXES: gl.constexpr = TILE // BOX
-    Q_PLACES: gl.constexpr = q_rows.shape[0] // CONSUMERS
-    PLACES: gl.constexpr = k_tiles.shape[0]
-    copied = 0
+    number = 0
     for turn in range(_turns(tiles, shares, workers, HEAD_GROUPS)):
         row, head, _, context, first, last, _, _ = _piece(
             tiles, shares, turn, workers, WINDOW, HEAD_GROUPS, HEADS,
@@ -154,39 +218,92 @@ def _produce(
         table, token = block_tables + gl.load(row), gl.load(row + 1)
         kv_head = head // GROUP
         for n in range(last - first + 1):
-            slots = ()  # where the blocks begin
-            for box in gl.static_range(BOXES):
-                at = (last - n) * TILE + box * BOX
-                exists = at < context
-                block = gl.load(table + at // BLOCK_SIZE, mask=exists, other=0)
-                slot = block.to(gl.int32) * BLOCK_SIZE + at % BLOCK_SIZE
-                # A copy from outside of the cache writes zeros.
-                slots += (gl.where(exists, slot, -BOX),)
-            place, phase = copied % PLACES, copied // PLACES & 1
-            mbarrier.wait(k_empty.index(place), phase ^ 1)
-            mbarrier.expect(k_full.index(place), BOXES * keys.block_type.nbytes)
-            for box in gl.static_range(BOXES):
-                copy_to_shared(
-                    keys, [slots[box], kv_head * keys.block_shape[1]],
-                    k_full.index(place), k_tiles.index(place).slice(box * BOX, BOX),
-                )  # fmt: skip
+            slots = _slots(table, (last - n) * TILE, context, BOX, BOXES, BLOCK_SIZE)
+            _copy_tile(keys, slots, kv_head, k_ring, number, BOXES)
             if n == 0:
-                for which in gl.static_range(CONSUMERS):
-                    own = turn % Q_PLACES * CONSUMERS + which
-                    mbarrier.wait(q_empty.index(own), turn // Q_PLACES & 1 ^ 1)
-                    mbarrier.expect(q_full.index(own), q.block_type.nbytes)
-                    copy_to_shared(
-                        q, [token + which * SHARE, head, 0],
-                        q_full.index(own), q_rows.index(own),
-                    )  # fmt: skip
-            mbarrier.wait(v_empty.index(place), phase ^ 1)
-            mbarrier.expect(v_full.index(place), BOXES * values.block_type.nbytes)
-            for box in gl.static_range(BOXES):
-                copy_to_shared(
-                    values, [slots[box], kv_head * values.block_shape[1]],
-                    v_full.index(place), v_tiles.index(place).slice(box * BOX, BOX),
-                )  # fmt: skip
-            copied += 1
+                _copy_queries(q, token, head, q_ring, turn)
+            _copy_tile(values, slots, kv_head, v_ring, number, BOXES)
+            number += 1
+
+
+@gluon.jit
+def _widen(numbers, dtype: gl.constexpr):
+    """Numbers of 8 bits (e4m3) in 16. None is rounded.
+
+    The way to bfloat16 leads through float16 and float32: four instructions for two
+    numbers. The compiler would take one more for each, on the unit that exp2 needs.
+    """
+    if dtype == gl.bfloat16:
+        return gl.inline_asm_elementwise(
+            """{
+            .reg .b16 low, high, a, b;
+            .reg .b32 pair;
+            .reg .f32 x, y;
+            mov.b32 {low, high}, $2;
+            cvt.rn.f16x2.e4m3x2 pair, low;
+            mov.b32 {a, b}, pair;
+            cvt.f32.f16 x, a;
+            cvt.f32.f16 y, b;
+            cvt.rn.bf16x2.f32 $0, y, x;
+            cvt.rn.f16x2.e4m3x2 pair, high;
+            mov.b32 {a, b}, pair;
+            cvt.f32.f16 x, a;
+            cvt.f32.f16 y, b;
+            cvt.rn.bf16x2.f32 $1, y, x;
+            }""",
+            "=r,=r,r", [numbers], dtype=gl.bfloat16, is_pure=True, pack=4,
+        )  # fmt: skip
+    else:
+        return numbers.to(dtype)
+
+
+@gluon.jit
+def _convert_tile(in_bytes, ring, number, WARPS: gl.constexpr):
+    """Make 16 bits of the bytes' tile `number`, which is the ring's tile `number`."""
+    bytes_tiles, full_of_bytes, _ = in_bytes
+    tiles, full, _ = ring
+    PLACES: gl.constexpr = bytes_tiles.shape[0]
+    DIM: gl.constexpr = tiles.shape[2]
+    CHUNK: gl.constexpr = min(CONVERTED // DIM, tiles.shape[1])  # rows
+    # A thread takes 8 bytes, and stores 16: so warps read and write whole lines.
+    layout: gl.constexpr = gl.BlockedLayout(
+        [1, 8], [256 // DIM, DIM // 8], [WARPS, 1], [1, 0]
+    )
+    source = bytes_tiles.index(number % PLACES)
+    mbarrier.wait(full_of_bytes.index(number % PLACES), number // PLACES & 1)
+    place = _next_place(ring, number)
+    for chunk in gl.static_range(tiles.shape[1] // CHUNK):
+        rows = source.slice(chunk * CHUNK, CHUNK).load(layout)
+        rows = _widen(rows, tiles.dtype)
+        tiles.index(place).slice(chunk * CHUNK, CHUNK).store(rows)
+    fence_async_shared()  # before the matrix unit reads them
+    wait_for_threads()  # all have stored before one of them says so
+    mbarrier.arrive(full.index(place))
+    _has_read(in_bytes, number)
+
+
+@gluon.jit
+def _convert(
+    in_bytes, rings, tiles, shares, workers,
+    WINDOW: gl.constexpr,
+    HEAD_GROUPS: gl.constexpr,
+    HEADS: gl.constexpr,
+    WARPS: gl.constexpr,
+):  # fmt: skip
+    """Make 16 bits of what the producer copies in 8: V, and K if that has 8, too."""
+    k_bytes, v_bytes = in_bytes
+    k_ring, v_ring = rings[1], rings[2]
+    number = 0
+    for turn in range(_turns(tiles, shares, workers, HEAD_GROUPS)):
+        _, _, _, _, first, last, _, _ = _piece(
+            tiles, shares, turn, workers, WINDOW, HEAD_GROUPS, HEADS,
+            CONSUMERS * (ROWS // HEADS), v_ring[0].shape[1],
+        )  # fmt: skip
+        for _n in range(last - first + 1):
+            if k_bytes is not None:
+                _convert_tile(k_bytes, k_ring, number, WARPS)
+            _convert_tile(v_bytes, v_ring, number, WARPS)
+            number += 1
 
 
 @gluon.jit
@@ -328,7 +445,6 @@ def _clear_unwritten(v_tile, written):
     Both consumers do it: what is zero stays zero.
     """
     DIM: gl.constexpr = v_tile.shape[1]
-    PART: gl.constexpr = 16
     layout: gl.constexpr = gl.BlockedLayout(
         [1, 8], [256 // DIM, DIM // 8], [4, 1], [1, 0]
     )
@@ -396,12 +512,13 @@ def _with_parts(parts, shares, which: gl.constexpr, workers, maximum, total, wei
 
 @gluon.jit
 def _consume(
-    out, parts, sinks, rings, tiles, shares, workers, scale, softcap,
+    out, parts, sinks, rings, tiles, shares, workers, scale, softcap, scales,
     which: gl.constexpr,
     WINDOW: gl.constexpr,
     BLOCK_SIZE: gl.constexpr,
     HEAD_GROUPS: gl.constexpr,
     HEADS: gl.constexpr,
+    GROUP: gl.constexpr,
 ):  # fmt: skip
     """Attention of 64 rows of each piece: if `which` is 1, of the second 64."""
     q_ring, k_ring, v_ring = rings
@@ -415,9 +532,15 @@ def _consume(
     of_logits: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, TILE, 16])
     of_values: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, DIM, 16])
     operand: gl.constexpr = gl.DotOperandLayout(0, of_values, 2)
-    of_out: gl.constexpr = _wide_layout(DIM)
+    key_scale, value_scale = scales
+    of_out: gl.constexpr = (
+        _wide_layout(DIM)
+        if value_scale is None or DIM <= 128
+        else of_values  # there is no room for threads to exchange results
+    )
     of_rows: gl.constexpr = gl.SliceLayout(1, of_logits)
     row_number = gl.arange(0, ROWS, of_rows)
+    own_scale = scale
     read = 0  # tiles of the rings
     for turn in range(_turns(tiles, shares, workers, HEAD_GROUPS)):
         row, head, start, context, first, last, is_begun, _ = _piece(
@@ -432,6 +555,9 @@ def _consume(
             if not is_begun:  # of several pieces, in one
                 maximum, total = sink * LOG2_E, total + 1.0
 
+        if key_scale is not None:
+            own_scale = scale * gl.load(key_scale + head // GROUP)
+
         # The last tile: there are no weights yet whose V could be added.
         own = turn % Q_PLACES * CONSUMERS + which
         mbarrier.wait(q_full.index(own), turn // Q_PLACES & 1)
@@ -440,8 +566,9 @@ def _consume(
         logits = warpgroup_mma_wait(0, deps=[logits])
         _has_read(k_ring, read)
         weights, maximum, total, _ = _weigh(
-            logits, maximum, total, last * TILE, position, scale, softcap, WINDOW, True
-        )
+            logits, maximum, total, last * TILE, position, own_scale, softcap,
+            WINDOW, True,
+        )  # fmt: skip
         weighted = gl.zeros([ROWS, DIM], gl.float32, of_values)
         if (last + 1) * TILE > context and context % BLOCK_SIZE != 0:
             mbarrier.wait(v_full.index(read % PLACES), read // PLACES & 1)
@@ -459,18 +586,18 @@ def _consume(
         weights, maximum, total, weighted = _over_tiles(
             weights, maximum, total, weighted,
             read + 1, read + diagonal, read + last, position, own_q, k_ring, v_ring,
-            scale, softcap, WINDOW, True,
+            own_scale, softcap, WINDOW, True,
         )  # fmt: skip
         weights, maximum, total, weighted = _over_tiles(
             weights, maximum, total, weighted,
             read + diagonal, read + edge, read + last, position, own_q, k_ring, v_ring,
-            scale, softcap, WINDOW, False,
+            own_scale, softcap, WINDOW, False,
         )  # fmt: skip
         if WINDOW is not None:
             weights, maximum, total, weighted = _over_tiles(
                 weights, maximum, total, weighted,
                 read + edge, read + count, read + last, position, own_q, k_ring, v_ring,
-                scale, softcap, WINDOW, True,
+                own_scale, softcap, WINDOW, True,
             )  # fmt: skip
         mbarrier.arrive(q_empty.index(own))
         read += count
@@ -492,7 +619,10 @@ def _consume(
                     parts, shares, which, workers, maximum, total, weighted
                 )
         if not is_begun:
-            mean = _scaled(weighted, 1.0 / gl.where(total == 0.0, 1.0, total))
+            factor = 1.0 / gl.where(total == 0.0, 1.0, total)
+            if value_scale is not None:
+                factor = factor * gl.load(value_scale + head // GROUP)
+            mean = _scaled(weighted, factor)
             mean = gl.convert_layout(mean.to(out.dtype.element_ty), of_out)
             out_row = gl.arange(0, ROWS, gl.SliceLayout(1, of_out))
             column = gl.arange(0, DIM, gl.SliceLayout(0, of_out))
@@ -516,6 +646,33 @@ def _barriers(PLACES: gl.constexpr, READERS: gl.constexpr):
     return full, empty
 
 
+@gluon.constexpr_function
+def _multiplied_layout(source, dtype, rows):
+    """Where numbers of a tile lie in shared memory: as the matrix unit reads them."""
+    if source.dtype == dtype:
+        return source.layout
+    return gl.NVMMASharedLayout.get_default_for([rows, source.block_shape[1]], dtype)
+
+
+@gluon.jit
+def _ring_of_bytes(source, TILE: gl.constexpr, PLACES: gl.constexpr):
+    """A ring for tiles as they are stored, in 8 bits: the converters read them."""
+    shape: gl.constexpr = [PLACES, TILE, source.block_shape[1]]
+    tiles = gl.allocate_shared_memory(source.dtype, shape, source.layout)
+    full, empty = _barriers(PLACES, 1)
+    return tiles, full, empty
+
+
+@gluon.constexpr_function
+def _registers_with_converters(warps):
+    """Of threads of the second consumer, of converters and of the producer.
+
+    The first consumer has as many as the second: what is left of 65,536. Unused warps,
+    which fill a group of four, count as the group's others.
+    """
+    return [216, 56, 24] if warps == 4 else [224, 64, 40]
+
+
 @gluon.jit(do_not_specialize=["workers"])
 def prompts_kernel(
     out,  # [T, H, value dim]
@@ -530,6 +687,8 @@ def prompts_kernel(
     shares,  # see `share_tiles`; None: no tile is cut
     block_tables,
     sinks,  # [H]; None: there are none
+    key_scale,  # [kv heads]; None: K is not in 8 bits
+    value_scale,
     workers,  # how many programs there are
     scale,
     softcap,  # None: there is none
@@ -541,16 +700,20 @@ def prompts_kernel(
     TILE: gl.constexpr,  # positions of a tile of keys
     PLACES: gl.constexpr,  # of the rings of K and V
     Q_PLACES: gl.constexpr,
+    BYTE_PLACES: gl.constexpr,  # of the rings of K and V in 8 bits
+    CONVERTERS: gl.constexpr,  # warps that convert them: 4 or 2
 ):
     """Make the rings, and give each warp its job."""
-    parts = maxima, totals, sums, flags
+    parts, scales = (maxima, totals, sums, flags), (key_scale, value_scale)
     HEAD_GROUPS: gl.constexpr = NUM_HEADS // HEADS
     of_q: gl.constexpr = [Q_PLACES * CONSUMERS, ROWS // HEADS, HEADS, q.block_shape[2]]
     of_k: gl.constexpr = [PLACES, TILE, keys.block_shape[1]]
     of_v: gl.constexpr = [PLACES, TILE, values.block_shape[1]]
+    k_layout: gl.constexpr = _multiplied_layout(keys, q.dtype, TILE)
+    v_layout: gl.constexpr = _multiplied_layout(values, q.dtype, TILE)
     q_rows = gl.allocate_shared_memory(q.dtype, of_q, q.layout)
-    k_tiles = gl.allocate_shared_memory(keys.dtype, of_k, keys.layout)
-    v_tiles = gl.allocate_shared_memory(values.dtype, of_v, values.layout)
+    k_tiles = gl.allocate_shared_memory(q.dtype, of_k, k_layout)
+    v_tiles = gl.allocate_shared_memory(q.dtype, of_v, v_layout)
     q_full, q_empty = _barriers(Q_PLACES * CONSUMERS, 1)
     k_full, k_empty = _barriers(PLACES, CONSUMERS)
     v_full, v_empty = _barriers(PLACES, CONSUMERS)
@@ -558,32 +721,75 @@ def prompts_kernel(
     k_ring = k_tiles, k_full, k_empty
     v_ring = v_tiles, v_full, v_empty
     rings = q_ring, k_ring, v_ring
-    gl.warp_specialize(
-        [
-            (
-                _consume,
+    if value_scale is None:
+        gl.warp_specialize(
+            [
                 (
-                    out, parts, sinks, rings, tiles, shares, workers, scale,
-                    softcap, 0,
-                    WINDOW, BLOCK_SIZE, HEAD_GROUPS, HEADS,
+                    _consume,
+                    (
+                        out, parts, sinks, rings, tiles, shares, workers, scale,
+                        softcap, scales, 0,
+                        WINDOW, BLOCK_SIZE, HEAD_GROUPS, HEADS, GROUP,
+                    ),
                 ),
-            ),
-            (
-                _consume,
                 (
-                    out, parts, sinks, rings, tiles, shares, workers, scale,
-                    softcap, 1,
-                    WINDOW, BLOCK_SIZE, HEAD_GROUPS, HEADS,
+                    _consume,
+                    (
+                        out, parts, sinks, rings, tiles, shares, workers, scale,
+                        softcap, scales, 1,
+                        WINDOW, BLOCK_SIZE, HEAD_GROUPS, HEADS, GROUP,
+                    ),
                 ),
-            ),
-            (
-                _produce,
                 (
-                    q, keys, values, rings, tiles, shares, block_tables, workers,
-                    WINDOW, BLOCK_SIZE, HEAD_GROUPS, HEADS, GROUP,
+                    _produce,
+                    (
+                        q, keys, values, rings, tiles, shares, block_tables, workers,
+                        WINDOW, BLOCK_SIZE, HEAD_GROUPS, HEADS, GROUP,
+                    ),
                 ),
-            ),
-        ],
-        [4, 1],  # warps of the second consumer and of the producer
-        [232, 40],  # registers of their threads; a consumer has all that there can be
-    )  # fmt: skip
+            ],
+            [4, 1],  # warps of the second consumer and of the producer
+            [232, 40],  # registers of their threads; a consumer has all that can be
+        )  # fmt: skip
+    else:
+        v_bytes = _ring_of_bytes(values, TILE, BYTE_PLACES)
+        in_bytes, copied = (None, v_bytes), (q_ring, k_ring, v_bytes)
+        if key_scale is not None:
+            k_bytes = _ring_of_bytes(keys, TILE, BYTE_PLACES)
+            in_bytes, copied = (k_bytes, v_bytes), (q_ring, k_bytes, v_bytes)
+        gl.warp_specialize(
+            [
+                (
+                    _consume,
+                    (
+                        out, parts, sinks, rings, tiles, shares, workers, scale,
+                        softcap, scales, 0,
+                        WINDOW, BLOCK_SIZE, HEAD_GROUPS, HEADS, GROUP,
+                    ),
+                ),
+                (
+                    _consume,
+                    (
+                        out, parts, sinks, rings, tiles, shares, workers, scale,
+                        softcap, scales, 1,
+                        WINDOW, BLOCK_SIZE, HEAD_GROUPS, HEADS, GROUP,
+                    ),
+                ),
+                (
+                    _convert,
+                    (
+                        in_bytes, rings, tiles, shares, workers,
+                        WINDOW, HEAD_GROUPS, HEADS, CONVERTERS,
+                    ),
+                ),
+                (
+                    _produce,
+                    (
+                        q, keys, values, copied, tiles, shares, block_tables, workers,
+                        WINDOW, BLOCK_SIZE, HEAD_GROUPS, HEADS, GROUP,
+                    ),
+                ),
+            ],
+            [4, CONVERTERS, 1],
+            _registers_with_converters(CONVERTERS),
+        )  # fmt: skip

@@ -58,7 +58,7 @@ def _one_more(q, k, v, maximum, total, weighted, scale, softcap):
 @triton.jit(do_not_specialize=["table_stride", "is_first"])
 def step_kernel(
     out,  # [T, H, value dim]
-    means,  # [rows of the plan, KV heads, GROUP, value dim] float32: of what is cut
+    means,  # [rows of the plan, KV heads, GROUP, value dim]: of what is cut
     logs,  # [rows of the plan, KV heads, GROUP]: log2 of the sum of all weights
     tickets,  # [S, KV heads] int32, zeros: how many pieces have arrived
     plan,  # [rows, COLUMNS] int32

@@ -22,6 +22,13 @@ in the fifth place.
 
 If sequences have different lengths, what remains has, too. Then what one short piece
 leaves of a place, other short pieces fill: see MIXED.
+
+A piece takes time to begin, so only so many short ones share a place. In 8 bits, tiles
+are read in less time, so to begin takes as long as to read more of them. For example,
+there are 39 sequences of 13 tiles, and 49 places. If to begin is as long as 2 tiles,
+four pieces of 1 tile share a place, and sequences are cut into 12 and 1 tiles. But if
+it is as long as 5 tiles, the short pieces take 39 x 6 in the 10 places that are left,
+and the others only 17 in each. So in 8 bits, these sequences are not cut.
 """
 
 import torch
@@ -32,6 +39,7 @@ from minipaged.attention.kernels.tile import divide, nothing_seen
 COLUMNS = 9  # of a plan's row
 _SEQUENCES = 64  # by one program
 _TO_BEGIN = 2  # as long as reading so many tiles
+_ALL_TO_BEGIN = 5  # in 8 bits, where a tile is read in less time
 
 
 @triton.jit
@@ -98,6 +106,7 @@ def _plan_kernel(
     FILL: tl.constexpr,  # `target` places
     MIXED: tl.constexpr,  # short pieces share places, whatever their lengths
     TO_BEGIN: tl.constexpr,
+    ALL_TO_BEGIN: tl.constexpr,  # the same for all short pieces together; 0: no limit
     WINDOW: tl.constexpr,
     TILE: tl.constexpr,
     NUM_KV_HEADS: tl.constexpr,
@@ -121,7 +130,8 @@ def _plan_kernel(
     share = tl.maximum(tl.maximum(tl.cdiv(all_tiles, target), least), 1)
     # There may be no more pieces than rows, or than places. A piece of `share` tiles
     # takes a place. Of shorter last pieces, as many share a place as have together
-    # `share` tiles. Longer pieces need fewer places.
+    # `share` tiles. In 8 bits, all of them together must also have the time to begin.
+    # Longer pieces need fewer places.
     most = target + 0.01 if FILL else num_rows + 0.01  # places are sums of fractions
     places = most + 1.0
     while places > most:
@@ -138,6 +148,9 @@ def _plan_kernel(
                 as_long = tl.maximum(its_rest + TO_BEGIN, 1)
                 in_a_place = tl.maximum(share // as_long, 1)
                 part = 1.0 / in_a_place
+                if ALL_TO_BEGIN > 0:
+                    longer = (its_rest + ALL_TO_BEGIN).to(tl.float32)
+                    part = tl.maximum(part, longer / (share + ALL_TO_BEGIN))
             of_a_place = tl.where(its_rest > 0, part, 0.0)
             places += tl.sum(its_pieces + of_a_place, 0)
         if places > most:
@@ -209,6 +222,7 @@ def write_plan(
     most_pieces: int | None,
     fill: bool = False,
     mixed: bool = False,
+    in_eight_bits: bool = False,
 ) -> None:
     """Say which piece each program reads, and set the tickets to zero.
 
@@ -223,7 +237,8 @@ def write_plan(
     launch merges. If that is None, no sequence is cut into so many that merging would
     take longer than reading.
     fill: `target` programs run at a time, and all have about as much to read. mixed:
-    lengths differ, so short pieces fill what others leave of a place.
+    lengths differ, so short pieces fill what others leave of a place. in_eight_bits:
+    what short pieces need to begin counts more; not if they are mixed.
     """
     num_seqs = len(context_lengths)
     _plan_kernel[-(-num_seqs // _SEQUENCES),](
@@ -232,6 +247,7 @@ def write_plan(
         FILL=fill,
         MIXED=mixed,
         TO_BEGIN=_TO_BEGIN,
+        ALL_TO_BEGIN=_ALL_TO_BEGIN if in_eight_bits else 0,
         WINDOW=sliding_window,
         TILE=tile,
         NUM_KV_HEADS=tickets.shape[1],
@@ -243,7 +259,7 @@ def write_plan(
 @triton.jit
 def merge(
     out_rows,  # pointer to the first query head's row of the result
-    means,  # [rows of the plan, KV heads, GROUP, value dim] float32
+    means,  # [rows of the plan, KV heads, GROUP, value dim]
     logs,  # [rows of the plan, KV heads, GROUP]
     first_result,
     num_pieces,

@@ -240,7 +240,7 @@ def step_sizes(
     if step.rows > 16:
         cut = _many_query_heads(step, dim)
     elif in_eight_bits:
-        cut = _eight_bits(step, dim, q.shape[1] // num_kv_heads)
+        cut = _eight_bits(step, dim, q.shape[1] // num_kv_heads, num_kv_heads)
     elif dim > 128:
         cut = _long_heads(step)
     elif dim <= 64:
@@ -409,12 +409,15 @@ def _many_query_heads(step: _Step, dim: int) -> _Cut:
     return step.cut(sizes, pieces, _is_apart(step), early=True)
 
 
-def _eight_bits(step: _Step, dim: int, group: int) -> _Cut:
+def _eight_bits(step: _Step, dim: int, group: int, num_kv_heads: int) -> _Cut:
     """Programs fill all places, and the next layer's ask for their first tiles early.
 
     There are three places on a multiprocessor; four, if a thread has fewer registers;
     or six of half as many threads. Of heads of 256 and of more than 8 query heads, more
     numbers are in registers: then there are never four places, and of both only two.
+
+    Programs of all KV heads read the same blocks at about the same time. A single KV
+    head has few bytes in a block, so more blocks should be under way: four places.
     """
     sizes, places = _wide(step)._replace(registers=168), 3
     six = _medium(step)._replace(registers=168)
@@ -427,7 +430,7 @@ def _eight_bits(step: _Step, dim: int, group: int) -> _Cut:
         return step.cut(six, 3, early=True)
     if dim <= 128 and step.is_even and 4 < step.on_each <= 6:
         return step.fill(six, 6, early=True)
-    if dim <= 128 and group <= 8 and step.fills_four:
+    if dim <= 128 and group <= 8 and (num_kv_heads == 1 or step.fills_four):
         sizes, places = sizes._replace(registers=128), 4
     return step.fill(sizes, places, early=True)
 

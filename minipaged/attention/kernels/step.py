@@ -36,6 +36,7 @@ from minipaged.memory.kv_cache import LayerCache
 _MERGED_NUMBERS = 8  # at once, by each warp, for each position of a tile
 _MERGED_BY_A_THREAD = 64  # at once, where K and V are read as words
 _REGISTERS = 168  # of a thread: so a multiprocessor has 12 warps
+_FEW_HEADS = 4  # of a KV head: results of pieces in the model's type were no quicker
 _MOST_PIECES = 256  # of a sequence, that this kernel merges
 
 
@@ -145,7 +146,11 @@ class _Launch:
         # Programs without a piece would take places, too.
         rows = max(target, num_seqs) if exact else target + num_seqs
         parts, of_32_bits = (rows, num_kv_heads, group), {"dtype": torch.int32}
-        self._means = q.new_empty((*parts, value_dim), dtype=torch.float32)
+        # In 8 bits, there is half as much of K and V to read. With many query heads,
+        # the results of pieces count beside it.
+        as_short = in_eight_bits and group > _FEW_HEADS
+        of_means = {"dtype": q.dtype if as_short else torch.float32}
+        self._means = q.new_empty((*parts, value_dim), **of_means)
         self._logs = q.new_empty(parts, dtype=torch.float32)
         self._tickets = q.new_empty((num_seqs, num_kv_heads), **of_32_bits)
         self._plan = q.new_empty((rows, COLUMNS), **of_32_bits)
@@ -154,7 +159,7 @@ class _Launch:
         most_pieces = padded(min(target, _MOST_PIECES, -(-window // sizes.tile)))
         most_pieces = most_pieces if apart else None
         self._how_to_cut = target, sizes.tile, masking.sliding_window, most_pieces, fill
-        self._how_to_cut += (in_eight_bits and not are_even(*lengths),)
+        self._how_to_cut += in_eight_bits and not are_even(*lengths), in_eight_bits
         new = (0,) * 4 if k is None else (*k.stride()[:2], *v.stride()[:2])
         scales = log2_scales(masking.scale, masking.softcap)
         self._numbers = (*q.stride()[:2], *new, *scales)

@@ -153,7 +153,11 @@ def _answer(question: list[Any]) -> dict[str, str]:
         line = compiler.process.stdout.readline()
     except BrokenPipeError:  # it ended before it read
         line = ""
+    except BaseException:  # such as Ctrl-C: nobody waits for the answer
+        compiler.process.kill()
+        compiler.end()
+        raise
     if not line:
         raise RuntimeError(f"the compiler did not run:\n{compiler.end()[-2000:]}")
-    _waiting.append(compiler)  # not if this was interrupted: its answer is yet to come
+    _waiting.append(compiler)
     return json.loads(line)

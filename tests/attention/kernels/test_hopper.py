@@ -17,6 +17,7 @@ import torch
 
 from helpers import gluon_machine
 from helpers.attention_cases import make_case, oracle, sinks_of
+from helpers.eight_bit_cases import in_eight_bits, in_numbers
 from helpers.gluon_machine import Descriptor, Machine, kernel_of
 from helpers.machine_code import overwritten
 from helpers.thorough import all_or
@@ -32,6 +33,7 @@ from minipaged.attention.kernels.hopper_shares import (
 from minipaged.attention.kernels.hopper_tiles import list_tiles
 from minipaged.attention.kernels.setup import INTERPRETED
 from minipaged.attention.kernels.sizes import log2_scales
+from minipaged.attention.rectangles import gathered_attention
 from minipaged.memory.kv_cache import LayerCache
 
 DEVICE = "cpu" if INTERPRETED else "cuda"
@@ -132,7 +134,7 @@ def test_shares(seed):
 def test_other_machines_keep_lesson_6s_kernel():
     cache = LayerCache(torch.zeros(2, 16, 1, 64), torch.zeros(2, 16, 1, 64))
     assert not hopper.takes_prompts(torch.zeros(3, 1, 64), cache, Masking(0.1))
-    assert prompts_by(cache) == "prefill.paged_prefill"
+    assert prompts_by(cache, torch.float32) == "prefill.paged_prefill"
 
 
 def attend(
@@ -143,7 +145,9 @@ def attend(
     workers=3,
     places=2,
     q_places=2,
+    byte_places=1,
     cut=False,
+    kind=None,  # of 8 bits
     **masking,
 ):
     """By the kernel's text, with tiles of 16 keys; rows of sequences that wait: 7."""
@@ -156,6 +160,12 @@ def attend(
         num_heads, num_kv_heads, 64, 64, block_size, options.sliding_window
     )
     sizes |= {"TILE": 16, "PLACES": places, "Q_PLACES": q_places}
+    sizes |= {"BYTE_PLACES": byte_places}
+    keys, values, scales = case.keys, case.values, (None, None)
+    if kind is not None:
+        layer = in_eight_bits(case, kind).layer(0)
+        keys, values = layer.keys, layer.values
+        scales = layer.key_scale, layer.value_scale
     tokens, batch = 64 // sizes["HEADS"], case.batch
     lengths = batch.context_lengths, batch.query_starts
     tables = batch.block_tables.contiguous()
@@ -173,9 +183,9 @@ def attend(
     machine.run(
         kernel, workers, out, *parts,
         Descriptor(case.q, (tokens, sizes["HEADS"], key_dim)),
-        Descriptor(case.keys.view(rows, -1), (box, key_dim)),
-        Descriptor(case.values.view(rows, -1), (box, value_dim)),
-        tiles, shares, tables, options.sinks, workers,
+        Descriptor(keys.view(rows, -1), (box, key_dim)),
+        Descriptor(values.view(rows, -1), (box, value_dim)),
+        tiles, shares, tables, options.sinks, *scales, workers,
         *log2_scales(options.scale, options.softcap), **sizes,
     )  # fmt: skip
     if cut:
@@ -187,7 +197,13 @@ def is_right(case, **how):
     """Rows of prompts as the oracle has them; those of sequences that decode stay."""
     out = attend(case, **how)
     masking = {name: how[name] for name in Masking._fields if name in how}
-    expected = oracle(case, **masking)
+    if how.get("kind") is None:
+        expected = oracle(case, **masking)
+    else:
+        layer = in_numbers(in_eight_bits(case, how["kind"]).layer(0), torch.float64)
+        options = Masking(**{"scale": 0.25, **masking})
+        expected = gathered_attention(case.q.double(), layer, case.batch, options)
+        case.batch.scratch.clear()
     ends = case.batch.query_starts.tolist()
     for start, end in pairwise(ends):
         if end - start == 1:
@@ -216,6 +232,17 @@ def test_against_the_oracle(name, late):
     long = [(700, 30)] if "cut" in name else []
     case = make_case([*LENGTHS, *long], block_size=8)
     assert is_right(case, late=late, **OPTIONS[name])
+
+
+@interpreted
+@pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
+@pytest.mark.parametrize("kind", ["fp8", "fp8_v"])
+@pytest.mark.parametrize("name", OPTIONS)
+def test_in_eight_bits(name, kind, late):
+    """Bytes that are no number in slots that nobody has written."""
+    long = [(700, 30)] if "cut" in name else []
+    case = make_case([*LENGTHS, *long], block_size=8)
+    assert is_right(case, late=late, kind=kind, byte_places=2, **OPTIONS[name])
 
 
 @interpreted
@@ -286,6 +313,43 @@ def test_planted_mistakes_show(mistake, monkeypatch):
     assert shows(MISTAKES[mistake], case, **how)
 
 
+_CONVERT = """    for chunk in gl.static_range(tiles.shape[1] // CHUNK):
+        rows = source.slice(chunk * CHUNK, CHUNK).load(layout)
+        rows = _widen(rows, tiles.dtype)
+        tiles.index(place).slice(chunk * CHUNK, CHUNK).store(rows)
+    fence_async_shared()  # before the matrix unit reads them
+    wait_for_threads()  # all have stored before one of them says so
+"""
+_IS_THERE = "    mbarrier.arrive(full.index(place))\n"
+_IS_READ = "    _has_read(in_bytes, number)\n"
+_ALL = _CONVERT + _IS_THERE + _IS_READ
+MISTAKES_IN_EIGHT_BITS = {
+    "bytes read before they have come": (
+        "mbarrier.wait(full_of_bytes.index(number % PLACES), ",
+        "(",
+    ),
+    "bytes copied over before they are read": (_ALL, _IS_READ + _CONVERT + _IS_THERE),
+    "a tile there before it is converted": (_ALL, _IS_THERE + _CONVERT + _IS_READ),
+    "a tile converted over what is read": (
+        "    place = _next_place(ring, number)\n    for",
+        "    place = number % tiles.shape[0]\n    for",
+    ),
+    "K's scale forgotten": ("scale * gl.load(key_scale + head // GROUP)", "scale"),
+    "V's scale forgotten": ("factor * gl.load(value_scale + head // GROUP)", "factor"),
+    "K's scale of another head": ("load(key_scale + head // GROUP)", "load(key_scale)"),
+}  # fmt: skip
+
+
+@interpreted
+@pytest.mark.parametrize("mistake", MISTAKES_IN_EIGHT_BITS)
+def test_planted_mistakes_in_eight_bits_show(mistake, monkeypatch):
+    monkeypatch.setattr(gluon_machine, "PATIENCE", 1)
+    case = make_case([(3, 100), (0, 150), (150, 64)], block_size=8)
+    how = {"kind": "fp8", "workers": 2}
+    assert is_right(case, **how)
+    assert shows(MISTAKES_IN_EIGHT_BITS[mistake], case, **how)
+
+
 MISTAKES_OF_PARTS = {
     "both consumers have one place": (" * CONSUMERS + which\n    first", "\n    first"),
     "a part begins at the first key": ("(turn == 0), gl.load(own + 1)", "False, 0"),
@@ -329,12 +393,13 @@ from helpers.machine_code import assembled
 from minipaged.attention.kernels.hopper import constants_of, layout_of_boxes
 from minipaged.attention.kernels.hopper_kernel import prompts_kernel
 
-dim, block_size, window, sinks, cut = json.loads(sys.argv[1])
-sizes = constants_of(32, 8, dim, dim, block_size, window)
+kind, dim, block_size, window, sinks, cut = json.loads(sys.argv[1])
+sizes = constants_of(32, 8, dim, dim, block_size, window, kind != "bf16")
 
 
-def descriptor(*box):
-    return f"tensordesc<bf16{list(box)},{layout_of_boxes(box, torch.bfloat16)!r}>"
+def descriptor(*box, kind="bf16"):
+    dtype = torch.bfloat16 if kind == "bf16" else torch.float8_e4m3fn
+    return f"tensordesc<{kind}{list(box)},{layout_of_boxes(box, dtype)!r}>"
 
 
 box = min(block_size, sizes["TILE"])
@@ -342,9 +407,15 @@ types = dict.fromkeys(prompts_kernel.arg_names, "constexpr")
 types |= {
     "out": "*bf16", "tiles": "*i32", "block_tables": "*i64", "workers": "i32",
     "scale": "fp32", "q": descriptor(64 // sizes["HEADS"], sizes["HEADS"], dim),
-    "keys": descriptor(box, dim), "values": descriptor(box, dim),
+    "keys": descriptor(box, dim, kind="fp8e4nv" if kind == "fp8" else "bf16"),
+    "values": descriptor(box, dim, kind="bf16" if kind == "bf16" else "fp8e4nv"),
 }
 constants = sizes | {"sinks": None, "softcap": None}
+for name, kinds in {"key_scale": ["fp8"], "value_scale": ["fp8", "fp8_v"]}.items():
+    if kind in kinds:
+        types[name] = "*fp32"
+    else:
+        constants[name] = None
 parts = {"maxima": "*fp32", "totals": "*fp32", "sums": "*fp32", "flags": "*i32"}
 parts["shares"] = "*i32"
 if cut:
@@ -365,12 +436,19 @@ print(json.dumps(assembled(compiled)))
 """
 
 
-COMPILED = [  # dim, block size, window, sinks, cut
-    (128, 16, None, False, False),
-    (64, 16, None, True, True),
-    (128, 16, None, False, True),
+COMPILED = [  # kind, dim, block size, window, sinks, cut
+    ("bf16", 128, 16, None, False, False),
+    ("bf16", 64, 16, None, True, True),
+    ("bf16", 128, 16, None, False, True),
+    ("fp8", 128, 16, None, False, True),
 ]
-MORE_COMPILED = [(128, 64, None, True, False), (256, 16, None, True, True)]
+MORE_COMPILED = [
+    ("bf16", 128, 64, None, True, False),
+    ("bf16", 256, 16, None, True, True),
+    ("fp8", 64, 16, 300, True, False),
+    ("fp8", 256, 16, None, True, True),
+    ("fp8_v", 128, 16, None, False, True),
+]
 
 
 @pytest.mark.skipif(not hopper.has_gluon(), reason="wants Gluon of Triton 3.6")
@@ -385,7 +463,8 @@ def test_compiles_for_hopper(case):
     )
     assert run.returncode == 0, run.stderr[-3000:]
     found = json.loads(run.stdout.splitlines()[-1])
-    assert found["registers"] == 168  # of 384 threads: all that there are
+    threads = 512 if case[0] != "bf16" and case[1] <= 128 else 384
+    assert found["registers"] == 65536 // threads // 8 * 8  # all that there are
     # Counters and addresses, outside of loops. A tile would be thousands of bytes.
     assert found["spilled"] <= 512
     assert not found["warnings"]  # such as of products that wait for each other

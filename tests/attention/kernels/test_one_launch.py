@@ -342,6 +342,7 @@ def rows_of_plan(
     fill=False,
     exact=False,
     mixed=False,
+    in_eight_bits=False,
 ):
     """Rows that the plan has, without those that are left over."""
     num_rows = max(target, len(lengths)) if exact else target + len(lengths)
@@ -349,7 +350,7 @@ def rows_of_plan(
     plan, tickets = plan.to(DEVICE), torch.ones(len(lengths), 2, dtype=torch.int32)
     tickets = tickets.to(DEVICE)
     contexts = torch.tensor(lengths, device=DEVICE)
-    how = target, tile, window, most_pieces, fill, mixed
+    how = target, tile, window, most_pieces, fill, mixed, in_eight_bits
     by.write_plan(plan, tickets, contexts, starts, *how)
     assert not tickets.any()
     rows = plan.tolist()
@@ -436,6 +437,16 @@ def test_equal_sequences_take_all_rows(length, each):
 def test_a_plan_fills_places():
     rows = rows_of_plan([16 * 15 + 1] * 2, 5, fill=True)
     assert tiles_of(rows) == [7, 7, 7, 7, 1, 1]
+
+
+def test_what_is_soon_read_is_no_piece_of_its_own_in_eight_bits():
+    """A short piece takes long to begin, beside reading so little."""
+
+    def found(**options):
+        return tiles_of(rows_of_plan([16 * 13 + 1] * 39, 49, fill=True, **options))
+
+    assert found() == [12] * 39 + [1] * 39
+    assert found(in_eight_bits=True) == [13] * 39
 
 
 def check_places(tiles, target, by=pieces, **options):
@@ -854,6 +865,8 @@ def test_sizes_in_8_bits(monkeypatch, step, places, found):
         ((24, 2, 128), 1, (45, 173, 56336), (64, 4, 198, True, True)),
         ((24, 2, 128), 1, (32, 673, 8407), (64, 4, 198, False, True, "fill")),
         ((24, 2, 128), 1, (105, 2429, 2429), (64, 4, 198, False, True, "fill")),
+        ((8, 1, 128), 1, (89, 4287, 4287), (64, 4, 528, False, True, "fill")),  # four
+        ((8, 1, 128), 1, (55, 578, 8518), (64, 4, 528, False, True, "fill")),
     ],
     ids=str,
 )
