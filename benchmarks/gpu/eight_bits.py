@@ -54,7 +54,7 @@ from minipaged.memory.eight_bits import E4M3, LayerScales, to_eight_bits
 from minipaged.memory.kv_cache import LayerCache
 from minipaged.model.inputs import Chunk, RaggedBatch
 
-CHECKED = {"16/8/128": (16, 8, 128), "14/2/64": (14, 2, 64)}
+CHECKED = {"16/8/128": (16, 8, 128), "14/2/64": (14, 2, 64), "16/2/256": (16, 2, 256)}
 BATCHES = {
     "8x4k": decodes(8, 4096),
     "64x4k": decodes(64, 4096),
@@ -72,6 +72,7 @@ HOW = """K and V in 16 bits (bfloat16) and in 8 (e4m3), blocks of 16, shuffled;
 microseconds of a layer in a CUDA graph; in turns, 3 times, each time the median of 11
 replays; of those the median. Of batches, a layer's step, which writes K and V, too, in
 a step of 28 layers or more; of prompts, attention alone."""
+SHAPES_OF_PROMPTS = QWEN, (32, 8, 64), (16, 2, 256)
 PROMPTS = {
     "8x1000": [(0, 1000)] * 8,
     "1x6000": [(0, 6000)],
@@ -79,6 +80,7 @@ PROMPTS = {
 }
 TURNS = 3
 MIXED = [(0, 1), (3, 1), (0, 40), (700, 1), (50, 9), (0, 170), (1200, 5), (2000, 1)]
+LONG = [(4000, 500), (0, 1)]  # few new tokens on a long context: shared
 DECODES = [(0, 1), (3, 1), (700, 1), (50, 1), (2000, 1), (16, 1), (15, 1)]
 
 
@@ -282,7 +284,7 @@ def check() -> dict[str, Any]:
             found[name] = check_layers(shape, BATCHES[batch])
     for name, shape in CHECKED.items():
         for kind in ("fp8", "fp8_v"):
-            for lengths in (DECODES, MIXED):
+            for lengths in (DECODES, MIXED, *([] if INTERPRETED else [LONG])):
                 for options in ({}, {"sliding_window": 300}, {"softcap": 20.0}):
                     if options and (name, lengths) != ("16/8/128", MIXED):
                         continue
@@ -389,13 +391,13 @@ def batches(seed: int, count: int) -> dict[str, Any]:
     }
 
 
-def prompt_of(lengths: Lengths) -> dict[str, float]:
+def prompt_of(shape: Shape, lengths: Lengths) -> dict[str, float]:
     """Microseconds of a layer's attention of these prompts, in turns."""
-    heads, kv_heads, dim = QWEN
+    heads, kv_heads, dim = shape
     num_blocks = blocks_of(lengths)
     nbytes = num_blocks * BLOCK_SIZE * kv_heads * dim * 2 * 2
     batch = make_batch(lengths, torch.randperm(num_blocks))
-    pools = [random_pool(num_blocks, QWEN) for _ in range(num_rotations(nbytes))]
+    pools = [random_pool(num_blocks, shape) for _ in range(num_rotations(nbytes))]
     plain = [LayerCache(*pool) for pool in pools]
     eight = [in_eight_bits(cache, "fp8") for cache in plain]
     num_tokens = sum(new for _, new in lengths)
@@ -412,11 +414,13 @@ def prompt_of(lengths: Lengths) -> dict[str, float]:
 
 
 def prompts() -> dict[str, Any]:
-    """Of some prompts."""
+    """Of some prompts, in heads of three sizes."""
     found = {}
-    for name, lengths in PROMPTS.items():
-        found[name] = prompt_of(lengths)
-        print(name, json.dumps(found[name]), flush=True)
+    for shape in SHAPES_OF_PROMPTS:
+        for said, lengths in PROMPTS.items():
+            name = f"{'/'.join(map(str, shape))}, {said}"
+            found[name] = prompt_of(shape, lengths)
+            print(name, json.dumps(found[name]), flush=True)
     return {"aim": AIM_OF_PROMPTS, "prompts": found}
 
 
