@@ -672,8 +672,8 @@ def eight_bits_of_prompts() -> Question:
         rows,
         f"The aim, at most {found['aim']}, is reached in {reached} of {len(rows)}. The "
         "kernel for Hopper computes both. In 8 bits, four more of its warps convert "
-        "tiles of K and V, while others multiply; with heads of 256 numbers, there "
-        "are registers for two such warps only.",
+        "tiles of K and V, while others multiply; with heads of 256 numbers, two "
+        "do, because four would leave too few registers at launch.",
     )
 
 

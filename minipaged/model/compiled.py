@@ -50,6 +50,7 @@ class CompiledRunner(GraphRunner):
         for module in self._twin.modules():
             # HuggingFace sums gradients in them; torch 2.9 compiles no layer with one.
             module._backward_hooks.clear()
+            module._backward_pre_hooks.clear()
         for layer in layers_of(self._twin):
             layer.compile()
         super().__init__(paged, max_sequences, max_tokens, num_guesses)

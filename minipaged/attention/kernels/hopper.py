@@ -144,9 +144,10 @@ def constants_of(
     that share K and V fill the rows of short prompts, too. Tiles of keys and places of
     the rings are as many as fit into shared memory.
 
-    K and V in 8 bits need room for their bytes, too. With heads of 256 numbers, an
-    assembler wants more registers than 16 warps can begin with, and two consumers, a
-    producer and four converters are as many. So there, two warps convert.
+    K and V in 8 bits need room for their bytes, too. With heads of 256 numbers, one
+    instruction of the matrix unit makes 256 columns, and its assembler wants more
+    registers than 16 warps can begin with: two consumers, four converters and a
+    producer are as many. So there, only two warps convert.
     """
     group, dim = num_heads // num_kv_heads, max(key_dim, value_dim)
     return {

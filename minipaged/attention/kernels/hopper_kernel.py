@@ -33,8 +33,8 @@ diagonal, and those at a window's edge need a mask. If heads share K and V, the 
 a tile of queries belong to several heads: 16 tokens of 4 heads are 64 rows.
 
 K and V in 8 bits are copied to rings of their own, as they are stored. Four more warps
-are *converters*: they read a tile of bytes, and write its numbers in 16 bits to the
-ring that the consumers read. So neither consumers nor the matrix unit wait for it. A
+are *converters* (two, with heads of 256 numbers). They read a tile of bytes, and write
+its numbers in 16 bits to the ring that the consumers read, in the producer's place. A
 head's scale of K multiplies the logits, and that of V the result.
 
     producer    | bytes of K 0 | bytes of V 0 | bytes of K 1 | ...
@@ -667,8 +667,8 @@ def _ring_of_bytes(source, TILE: gl.constexpr, PLACES: gl.constexpr):
 def _registers_with_converters(warps):
     """Of threads of the second consumer, of converters and of the producer.
 
-    The first consumer has as many as the second: what is left of 65,536. Unused warps,
-    which fill a group of four, count as the group's others.
+    The first consumer has what is left of 65,536. Unused warps, which fill a group of
+    four, count as the group's others.
     """
     return [216, 56, 24] if warps == 4 else [224, 64, 40]
 

@@ -45,10 +45,10 @@ def start_ranks(
         if started.returncode:
             said = "\n".join(filter(None, _said(folder, "stderr"))) or report
             raise RuntimeError(f"not all of {num_ranks} ranks have ended well:\n{said}")
-        return [_without_gloo_s(text) for text in _said(folder, "stdout")]
+        return [_without_gloo(text) for text in _said(folder, "stdout")]
 
 
-def _without_gloo_s(text: str) -> str:
+def _without_gloo(text: str) -> str:
     """Without the lines in which torch 2.9's gloo tells how many it has connected."""
     lines = text.splitlines(keepends=True)
     return "".join(line for line in lines if not line.startswith("[Gloo] "))
