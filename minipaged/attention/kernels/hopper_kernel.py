@@ -512,7 +512,7 @@ def _with_parts(parts, shares, which: gl.constexpr, workers, maximum, total, wei
 
 @gluon.jit
 def _consume(
-    out, parts, sinks, rings, tiles, shares, workers, scale, softcap, scales,
+    given,  # of the kernel: what it has, and the rings
     which: gl.constexpr,
     WINDOW: gl.constexpr,
     BLOCK_SIZE: gl.constexpr,
@@ -521,6 +521,7 @@ def _consume(
     GROUP: gl.constexpr,
 ):  # fmt: skip
     """Attention of 64 rows of each piece: if `which` is 1, of the second 64."""
+    out, parts, sinks, rings, tiles, shares, workers, scale, softcap, scales = given
     q_ring, k_ring, v_ring = rings
     q_rows, q_full, q_empty = q_ring
     k_tiles, v_tiles, v_full = k_ring[0], v_ring[0], v_ring[1]
@@ -721,25 +722,12 @@ def prompts_kernel(
     k_ring = k_tiles, k_full, k_empty
     v_ring = v_tiles, v_full, v_empty
     rings = q_ring, k_ring, v_ring
+    given = out, parts, sinks, rings, tiles, shares, workers, scale, softcap, scales
     if value_scale is None:
         gl.warp_specialize(
             [
-                (
-                    _consume,
-                    (
-                        out, parts, sinks, rings, tiles, shares, workers, scale,
-                        softcap, scales, 0,
-                        WINDOW, BLOCK_SIZE, HEAD_GROUPS, HEADS, GROUP,
-                    ),
-                ),
-                (
-                    _consume,
-                    (
-                        out, parts, sinks, rings, tiles, shares, workers, scale,
-                        softcap, scales, 1,
-                        WINDOW, BLOCK_SIZE, HEAD_GROUPS, HEADS, GROUP,
-                    ),
-                ),
+                (_consume, (given, 0, WINDOW, BLOCK_SIZE, HEAD_GROUPS, HEADS, GROUP)),
+                (_consume, (given, 1, WINDOW, BLOCK_SIZE, HEAD_GROUPS, HEADS, GROUP)),
                 (
                     _produce,
                     (
@@ -759,22 +747,8 @@ def prompts_kernel(
             in_bytes, copied = (k_bytes, v_bytes), (q_ring, k_bytes, v_bytes)
         gl.warp_specialize(
             [
-                (
-                    _consume,
-                    (
-                        out, parts, sinks, rings, tiles, shares, workers, scale,
-                        softcap, scales, 0,
-                        WINDOW, BLOCK_SIZE, HEAD_GROUPS, HEADS, GROUP,
-                    ),
-                ),
-                (
-                    _consume,
-                    (
-                        out, parts, sinks, rings, tiles, shares, workers, scale,
-                        softcap, scales, 1,
-                        WINDOW, BLOCK_SIZE, HEAD_GROUPS, HEADS, GROUP,
-                    ),
-                ),
+                (_consume, (given, 0, WINDOW, BLOCK_SIZE, HEAD_GROUPS, HEADS, GROUP)),
+                (_consume, (given, 1, WINDOW, BLOCK_SIZE, HEAD_GROUPS, HEADS, GROUP)),
                 (
                     _convert,
                     (
